@@ -30,10 +30,9 @@ from typing import IO
 
 import msgspec
 
-from azselfplay.host.crash_points import reach
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.logs import Repeated
-from azselfplay.host.runs import sync_folder
+from azselfplay.host.runs import reach, sync_folder
 from protocol.errors import Code
 from protocol.messages import MAX_RECORD, Welcome
 from protocol.records import BadRecord, from_bytes, sha256

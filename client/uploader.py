@@ -23,7 +23,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from azselfplay.host.crash_points import reach
+from azselfplay.host.runs import reach
 from client.spool import CODES, KEPT, Spool, SpooledGame, Terms, code_of
 from protocol.credits import LEAST_GAME_BYTES, SESSION_BYTES, counted_bytes
 from protocol.errors import Code

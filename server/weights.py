@@ -24,11 +24,10 @@ from pathlib import Path
 
 import msgspec
 
-from azselfplay.host.crash_points import reach
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.logs import Repeated
 from azselfplay.host.reading import read_struct
-from azselfplay.host.runs import write_atomically
+from azselfplay.host.runs import reach, write_atomically
 from azselfplay.link.weights_files import evenly_spread, find_weights, point_newest, version_in, weights_path
 from azselfplay.link.weights_pull import answer
 from protocol.errors import Code

@@ -24,9 +24,8 @@ import torch
 from torch import Tensor
 
 from azselfplay.games.spec import Game
-from azselfplay.host.crash_points import reach
 from azselfplay.host.exits import Exit, Fatal, as_fatal
-from azselfplay.host.runs import RunFolder, write_atomically
+from azselfplay.host.runs import RunFolder, reach, write_atomically
 from azselfplay.link.finding import weights_named
 from azselfplay.link.weights_files import read_weights
 from azselfplay.store.archive import Archive

@@ -20,12 +20,11 @@ from msgspec import UNSET
 
 from azselfplay.diagnostics.alerts import Watch
 from azselfplay.host.aio import Stop, unless_stopped
-from azselfplay.host.crash_points import reach
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.folders import own_folder
 from azselfplay.host.logs import Repeated
 from azselfplay.host.metrics import Monitor
-from azselfplay.host.runs import RunFolder
+from azselfplay.host.runs import RunFolder, reach
 from azselfplay.link.connection import Connection, ConnectionSettings
 from azselfplay.link.pacing import Pace, PaceLimits
 from azselfplay.link.sockets import BULK_LIMIT, new_context

@@ -25,16 +25,16 @@ import os
 import re
 import secrets
 import shutil
+import signal
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from enum import Enum
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from azselfplay.host.crash_points import reach
 from azselfplay.host.exits import Exit, Fatal, as_fatal
 from azselfplay.host.reading import json_in, open_regular, read_bytes, read_json, read_toml
 
@@ -449,3 +449,38 @@ def here() -> str:
         return f"{boot} {Path('/proc/self/ns/pid').stat().st_ino}"
     except OSError:
         return socket.gethostname()
+
+
+# ---- Crash points: named places around every important write, at which tests kill the process ----------
+
+CRASH_AT = "AZ_CRASH_AT"
+"""`AZ_CRASH_AT=spool.renamed:3` kills this process when it reaches that place for the third time. Without the
+variable, each place costs one function call and does nothing."""
+
+
+def killing(name: str, times: int) -> Callable[[str], None]:
+    """Return a watcher that kills the process with SIGKILL when it reaches the place `name` for the
+    `times`-th time."""
+    left = times
+
+    def count(reached: str) -> None:
+        nonlocal left
+        if reached == name:
+            left -= 1
+            if left == 0:
+                # SIGKILL leaves the process no chance to clean up, which is what the tests examine.
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    return count
+
+
+_place, _, _times = os.environ.get(CRASH_AT, "").partition(":")
+watcher: Callable[[str], None] | None = killing(_place, int(_times or 1)) if _place else None
+"""Called with the name of each place that is reached. Simulations set their own watcher, which ends one
+simulated part instead of the whole process."""
+
+
+def reach(name: str) -> None:
+    """Note that the process has passed the place `name`, of the form PART.PLACE."""
+    if watcher is not None:
+        watcher(name)

@@ -33,10 +33,9 @@ from typing import Any
 
 import msgspec
 
-from azselfplay.host.crash_points import reach
 from azselfplay.host.exits import Exit, Fatal, require
 from azselfplay.host.reading import json_in
-from azselfplay.host.runs import PARTIAL, shown_settings, sync_folder, write_atomically
+from azselfplay.host.runs import PARTIAL, reach, shown_settings, sync_folder, write_atomically
 from azselfplay.store.rows import Row, Stored
 from azselfplay.store.sqlite import Store
 from protocol.records import FORMAT, sha256

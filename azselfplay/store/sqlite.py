@@ -24,11 +24,10 @@ from typing import Any
 import apsw
 import zstandard
 
-from azselfplay.host.crash_points import reach
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.hardware import memory_left
 from azselfplay.host.reading import is_endless
-from azselfplay.host.runs import Left, is_locked, left_by
+from azselfplay.host.runs import Left, is_locked, left_by, reach
 from azselfplay.store import players
 from azselfplay.store.errors import DAMAGE, NO_DAMAGE, damaged, reading
 from azselfplay.store.rows import COLUMNS, DATA, Row, Stored, readable

@@ -19,9 +19,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), *(str(ROOT / "tests" / part) for part in ("faults", "client", "."))]
 
+from crash_names import NAMES  # noqa: E402
 from crash_rooms import ROOMS, Room  # noqa: E402
 
-from azselfplay.host import crash_points  # noqa: E402
+from azselfplay.host import runs  # noqa: E402
 
 PATIENCE = 400
 """Seconds that one run of a child may take."""
@@ -32,7 +33,7 @@ def main() -> int:
     most = int(sys.argv[2]) if len(sys.argv) > 2 else 1000
     kills: Counter[str] = Counter()
     faults: list[str] = []
-    for point in crash_points.NAMES:
+    for point in NAMES:
         if not point.startswith(room.points):
             continue
         for times in range(1, most + 1):
@@ -65,7 +66,7 @@ def _life(room: Room, folder: Path, point: str = "", times: int = 0) -> int:
     if (child := os.fork()) == 0:
         try:
             signal.alarm(PATIENCE)
-            crash_points.watcher = crash_points.killing(point, times) if point else None
+            runs.watcher = runs.killing(point, times) if point else None
             room.work(folder)
         except BaseException:
             traceback.print_exc()

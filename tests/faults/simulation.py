@@ -17,6 +17,7 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+from crash_names import NAMES
 from ledger import Ledger, OnDisk, faults, unfinished
 from ring_parts import GAME
 from simulated_parts import BULK, EVALUATORS, LEAVES, SIMULATIONS, Kinds, SimulatedClient, SimulatedRing
@@ -28,7 +29,7 @@ import azselfplay.link.connection
 import server.front
 import server.leaves
 import trainer.weights
-from azselfplay.host import crash_points
+from azselfplay.host import runs
 from azselfplay.host.exits import Fatal
 from bench.random_games import random_game
 from protocol.records import GameRecord
@@ -42,9 +43,9 @@ is reclaimed after 120 s."""
 BACK_AFTER = 3.0
 """Most seconds until a killed process is restarted."""
 POINTS = {
-    "client": tuple(point for point in crash_points.NAMES if point.startswith(("spool.", "uploader."))),
-    "server": tuple(point for point in crash_points.NAMES if point.startswith(("weights.", "atomic."))),
-    "trainer": tuple(point for point in crash_points.NAMES if point.startswith("store.")),
+    "client": tuple(point for point in NAMES if point.startswith(("spool.", "uploader."))),
+    "server": tuple(point for point in NAMES if point.startswith(("weights.", "atomic."))),
+    "trainer": tuple(point for point in NAMES if point.startswith("store.")),
 }
 """Crash points of a simulated part."""
 
@@ -332,7 +333,7 @@ def virtual(world: World) -> Iterator[None]:
             mock.patch.object(server.evaluator_pool, "time", clock),
             mock.patch.object(server.port, "time", clock),
             mock.patch.object(trainer.weights, "time", clock),
-            mock.patch.object(crash_points, "watcher", _watch),
+            mock.patch.object(runs, "watcher", _watch),
         ):
             yield
     finally:

@@ -16,9 +16,8 @@ from changed_settings import self_play, varied
 from in_process import ends
 
 from azselfplay.host.aio import Stop
-from azselfplay.host.crash_points import VARIABLE
 from azselfplay.host.exits import Exit
-from azselfplay.host.runs import RunFolder
+from azselfplay.host.runs import CRASH_AT, RunFolder
 from azselfplay.lab import azrun, repeatable
 from azselfplay.lab.repeatable import Repeatable, RepeatableRun
 from azselfplay.lab.report.status_command import of_folder
@@ -74,7 +73,7 @@ def hashes(runs: Path) -> dict[str, str]:
 
 def in_a_process(runs: Path, crash: str) -> int:
     paths = os.pathsep.join([str(Path(__file__).parent), *sys.path])
-    environment = {**os.environ, "PYTHONPATH": paths, VARIABLE: crash}
+    environment = {**os.environ, "PYTHONPATH": paths, CRASH_AT: crash}
     return subprocess.run([sys.executable, "-c", DRIVER, str(runs)], env=environment, check=False).returncode
 
 
