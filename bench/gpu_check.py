@@ -267,10 +267,13 @@ def figures_of(device: str) -> dict[str, Any]:
     all_gpus = ",".join(map(str, range(torch.cuda.device_count())))
     systems = {"cpu": ["cpu"], "cuda": list(dict.fromkeys(["0", all_gpus]))}.get(device)
     on_cpu = device == "cpu"  # a small form, where all ways to run kernels are the same
-    parts: list[tuple[str, float, Callable[[], Any]]] = []
+    figures: dict[str, Any] = {}
 
     def add(name: str, seconds: float, part: Callable[..., Any], *arguments: Any) -> None:
-        parts.append((name, seconds, lambda: part(*arguments)))
+        if time.monotonic() + seconds > began + LIMIT_SECONDS:
+            print(f"{name}: left out, it could take {seconds:.0f} s more than there are")
+        else:
+            figures[name] = part(*arguments)
 
     for devices in systems or [device.removeprefix("cuda:")]:
         add(f"served by azserver --gpus {devices}", 120, system_rate, devices, "tiny" if on_cpu else "medium")
@@ -278,12 +281,6 @@ def figures_of(device: str) -> dict[str, Any]:
     for preset in ("tiny",) if on_cpu else PRESETS_CHECKED:
         for kernels in ("plain",) if on_cpu else ("compile", "cudnn"):
             add(f"positions/s of {preset} {kernels}", 60, served_rates, preset, device, kernels)
-    figures: dict[str, Any] = {}
-    for name, seconds, part in parts:
-        if time.monotonic() + seconds > began + LIMIT_SECONDS:
-            print(f"{name}: left out, it could take {seconds:.0f} s more than there are")
-        else:
-            figures[name] = part()
     return figures
 
 

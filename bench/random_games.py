@@ -8,7 +8,6 @@ previous move.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -16,16 +15,6 @@ import numpy.typing as npt
 from azselfplay.games.spec import NO_ROOT, PLY_CAP, Game, outcome_for_first_player
 from azselfplay.store.sqlite import Entry
 from protocol.records import POLICY_TARGET, GameRecord, to_bytes
-
-
-@dataclass(frozen=True)
-class Visits:
-    """Visit counts of one root."""
-
-    actions: npt.NDArray[np.uint16]
-    counts: npt.NDArray[np.uint16]
-    kl: float
-    """KL in nats between these visits and equal priors for all legal actions."""
 
 
 def random_game(
@@ -42,7 +31,11 @@ def random_game(
     positions = np.zeros((cap + 1, game.state_words), dtype=np.uint64)
     positions[0] = game.notation.state_from_text(start)
     legal = np.zeros(game.max_legal, dtype=np.uint16)
-    plies: list[Visits] = []
+    visited: list[npt.NDArray[np.uint16]] = []
+    visits: list[npt.NDArray[np.uint16]] = []
+    kls: list[float] = []
+    """By ply: the visited actions, their visits, and the KL in nats between these and equal priors for all
+    legal actions."""
     actions: list[int] = []
     kept = 0
     while True:
@@ -56,12 +49,12 @@ def random_game(
         order = np.argsort(legal[:count])
         order = order[drawn[order] > 0]
         shares = drawn[order] / total
-        kl = float(shares @ np.log(shares * count))
-        visits = Visits(legal[order].copy(), drawn[order].astype(np.uint16), max(0.0, kl))
-        action = int(rng.choice(visits.actions))
-        kept = int(visits.counts[visits.actions == action][0]) - 1
+        kls.append(max(0.0, float(shares @ np.log(shares * count))))
+        visited.append(legal[order])
+        visits.append(drawn[order].astype(np.uint16))
+        action = int(rng.choice(visited[-1]))
+        kept = int(drawn[legal[:count] == action][0]) - 1
         game.rules.play(positions[len(actions)], action, positions[len(actions) + 1])
-        plies.append(visits)
         actions.append(action)
     reason, outcome = PLY_CAP, 0
     if ended:
@@ -75,15 +68,15 @@ def random_game(
         max_plies=cap,
         simulations=simulations,
         actions=np.array(actions, dtype=np.uint16),
-        visited=np.array([len(visits.actions) for visits in plies], dtype=np.uint16),
-        visit_actions=np.concatenate([visits.actions for visits in plies]),
-        visits=np.concatenate([visits.counts for visits in plies]),
+        visited=np.array(list(map(len, visited)), dtype=np.uint16),
+        visit_actions=np.concatenate(visited),
+        visits=np.concatenate(visits),
         root_values=rng.uniform(-1, 1, len(actions)).astype(np.float32),
         flags=np.where(rng.random(len(actions)) < targets, POLICY_TARGET, 0).astype(np.uint8),
         versions=np.zeros(len(actions), dtype=np.uint32),
         outcome=outcome,
         reason=reason,
-        prior_kl=np.array([visits.kl for visits in plies], dtype=np.float16),
+        prior_kl=np.array(kls, dtype=np.float16),
         prior_values=np.zeros(len(actions), dtype=np.float16),
     )
 

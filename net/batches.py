@@ -84,7 +84,15 @@ def made_up_batch(game: Game, history: int, rows: int) -> Batch:
     masks = np.tile(shape.masks(), shape.bit_planes)
     words = np.packbits(bits, axis=2, bitorder="little").view(np.uint64)[:, :, 0] & masks
     scalars = rng.random((rows, shape.scalar_planes), dtype=np.float32).view(np.uint32).astype(np.uint64)
-    codes = made_up_codes(game, rng, rows, history)
+    codes = np.zeros((rows, 0), np.uint64)
+    if (coded := game.coded_cells) is not None:
+        # Half of the cells have a code other than 0.
+        padded = np.zeros((rows, history, coded.words(game.cells), coded.cells_a_word), np.uint64)
+        cells = padded.reshape(rows, history, -1)[:, :, : game.cells]
+        cells[:] = rng.integers(1, len(coded.planes_of), cells.shape, np.uint8)
+        cells *= rng.random(cells.shape) < 0.5
+        padded <<= np.arange(coded.cells_a_word, dtype=np.uint64) * np.uint64(coded.bits)
+        codes = np.bitwise_or.reduce(padded, axis=3).reshape(rows, -1)
     packed_words = shape.feature_words - shape.end_of_codes - shape.scalar_planes
     packed = rng.integers(0, 1 << 64, (rows, packed_words), np.uint64)
     legal = min(game.max_legal, max(1, round(game.mean_legal)))
@@ -94,18 +102,3 @@ def made_up_batch(game: Game, history: int, rows: int) -> Batch:
         np.full(rows, legal, dtype=np.uint16),
         np.tile(one_row, rows),
     )
-
-
-def made_up_codes(game: Game, rng: np.random.Generator, rows: int, history: int) -> npt.NDArray[np.uint64]:
-    """Return `[rows, words]` of valid codes of cells; half of the cells have a code other than 0."""
-    coded = game.coded_cells
-    if coded is None:
-        return np.zeros((rows, 0), np.uint64)
-    codes = rng.integers(1, len(coded.planes_of), (rows, history, game.cells), np.uint8)
-    codes *= rng.random(codes.shape) < 0.5
-    a_word = coded.cells_a_word
-    padded = np.zeros((rows, history, coded.words(game.cells), a_word), np.uint64)
-    padded.reshape(rows, history, -1)[:, :, : game.cells] = codes
-    padded <<= np.arange(a_word, dtype=np.uint64) * np.uint64(coded.bits)
-    words: npt.NDArray[np.uint64] = np.bitwise_or.reduce(padded, axis=3)
-    return words.reshape(rows, -1)

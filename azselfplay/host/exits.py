@@ -172,7 +172,7 @@ def _told(command: str, error: Exception) -> tuple[str, Exit]:
         case ModuleNotFoundError():
             # If the missing module is our own or belongs to an installed package, this is a bug.
             package = (error.name or "").partition(".")[0]
-            extra = extra_of(package)
+            extra = next((extra for extra, packages in EXTRAS.items() if package in packages), None)
             if extra is not None and not is_installed(package):
                 return how_to_install(command, [package], extra), Exit.CONFIG
         case UnicodeEncodeError() if error.reason.startswith("surrogates"):
@@ -243,11 +243,6 @@ def check_that_nothing_hides_our_packages() -> None:
         found = importlib.util.find_spec(name)
         if found is not None and found.origin and home not in Path(found.origin).resolve().parents:
             raise ImportError(f"{found.origin} hides azselfplay's own package {name!r}: rename that file")
-
-
-def extra_of(package: str) -> str | None:
-    """Return the extra that contains `package`; None if no extra does."""
-    return next((extra for extra, packages in EXTRAS.items() if package in packages), None)
 
 
 def is_installed(package: str) -> bool:
