@@ -45,16 +45,11 @@ def set_up(name: str, file: Path | None = None, *, quiet: bool = False, form: Fo
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
         handlers.append(LogFile(file))
-    root = logging.getLogger()
-    # `set_up` may be called twice: first for stderr only, and again once there is a run folder.
-    for old in root.handlers[:]:
-        root.removeHandler(old)
-        old.close()
     for handler in handlers:
         handler.setFormatter(formatter)
         handler.addFilter(RepeatFilter())
-        root.addHandler(handler)
-    root.setLevel(logging.INFO)
+    # `set_up` may be called twice: first for stderr only, and again once there is a run folder.
+    logging.basicConfig(handlers=handlers, level=logging.INFO, force=True)
     # Do not collect data that our lines never show: collecting it is half the cost of a line that is not
     # written (Python's logging HOWTO, "Optimization").
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False

@@ -34,7 +34,7 @@ from azselfplay.store.reader import StoreReader
 from azselfplay.store.sqlite import IMPORTED
 from trainer.__main__ import load
 from trainer.config import TrainerConfig
-from trainer.train_step import HeldOutFigures, prepare_thread
+from trainer.train_step import prepare_thread
 from trainer.training_loop import TrainingLoop
 from trainer.validation import KnownPositions, watched_rows
 
@@ -104,7 +104,8 @@ def teach(
         found = loop.held_out()
         assert found is not None
         done = {"variant": name, "seed": seed, "steps": steps, "seconds": seconds}
-        return {**done, "figures": figures_of(found) | truth.figures(loop)}
+        losses = {name: getattr(found, name) for name in FIGURES}
+        return {**done, "figures": losses | truth.figures(loop)}
 
 
 class Truth:
@@ -129,12 +130,6 @@ class Truth:
             f"value {one}": float(off[groups == one].mean()) for one in dict.fromkeys(self._rows.groups)
         }
         return self._matter.errors(loop.policies(self._matter.packed_features, self._matter.legal)) | squares
-
-
-def figures_of(found: HeldOutFigures) -> dict[str, float]:
-    """Return the known figures of `FIGURES`."""
-    values = {name: getattr(found, name) for name in FIGURES}
-    return {name: value for name, value in values.items() if value is not None}
 
 
 def page(run: str, found: Runs, machine: dict[str, Any]) -> str:
