@@ -41,7 +41,7 @@ ALPHAZERO_DROPS = ((100_000, 0.1), (300_000, 0.01), (500_000, 0.001))
 LEAST_WEIGHT = 1e-6
 """Lower bound of a batch's mean weight as a divisor: all its positions may have the weight 0."""
 VALUE_AT, WEIGHT_AT = 1, 3
-"""Places of the value and of the mean weight in `BatchLosses.as_row`."""
+"""Places of the value and of the mean weight in a row of losses (`TrainStep._backward_of`)."""
 LAST_SHARE = 0.1
 """Final learning rate of a cosine schedule, as a share of the first."""
 BEGUN = "begun"
@@ -72,21 +72,6 @@ class HeldOutFigures(NamedTuple):
     """Standard deviation of the values: near 0, the network says the same of all positions."""
     heads: dict[str, float]
     """As in `StepFigures`."""
-
-
-class BatchLosses(NamedTuple):
-    """All losses of one batch, or the share that a part of it adds to them."""
-
-    parts: Losses
-    heads: dict[str, Tensor]
-    """Losses of the auxiliary heads, by name."""
-    mean_weight: Tensor
-    """Mean weight of a sample in the value loss."""
-
-    def as_row(self) -> Tensor:
-        """Return float32[4 + heads]: policy, value, entropy, mean weight and the heads, without gradients."""
-        numbers = self.parts.policy, self.parts.value, self.parts.policy_entropy, self.mean_weight
-        return torch.stack([*numbers, *self.heads.values()]).detach()
 
 
 class TrainStep:
@@ -161,7 +146,7 @@ class TrainStep:
         self._summed += 1
 
     def _backward(self, samples: Samples, counts: Counts) -> Tensor:
-        """Compute the gradient of a batch into the network; return its losses as `BatchLosses.as_row`.
+        """Compute the gradient of a batch into the network; return its losses as `_backward_of` does.
 
         A batch that does not fit into the device's memory is computed in parts, whose gradients add up to
         that of the batch. Only batch normalisation sees one part at a time. Raises Fatal if one sample is too
@@ -204,13 +189,14 @@ class TrainStep:
             )
 
     def _backward_of(self, part: Samples, counts: Counts) -> Tensor:
-        # A function of its own, so that a part's tensors are freed before the next part begins.
-        found = self._losses(self.network, part, counts)
-        total = found.parts.policy + self._loss.value_weight * found.parts.value
-        for name, loss in found.heads.items():
+        """Add the gradient of a part; return float32[4 + heads]: policy, value, entropy, mean weight and the
+        heads. A function of its own, so that a part's tensors are freed before the next part begins."""
+        parts, heads, mean_weight = self._losses(self.network, part, counts)
+        total = parts.policy + self._loss.value_weight * parts.value
+        for name, loss in heads.items():
             total = total + self._head_weights[name] * loss
         total.backward()  # type: ignore[no-untyped-call]
-        return found.as_row()
+        return torch.stack([*parts, mean_weight, *heads.values()]).detach()
 
     @property
     def playing(self) -> Network:
@@ -283,8 +269,11 @@ class TrainStep:
         with torch.no_grad():
             return float(torch.nn.utils.get_total_norm(self.network.parameters()))
 
-    def _losses(self, network: Network, samples: Samples, counts: Counts) -> BatchLosses:
-        """Return the losses of `samples`, which are a batch with these counts or a part of it."""
+    def _losses(
+        self, network: Network, samples: Samples, counts: Counts
+    ) -> tuple[Losses, dict[str, Tensor], Tensor]:
+        """Return the losses of `samples`, which are a batch with these counts or a part of it, those of the
+        auxiliary heads by name, and the mean weight of a sample in the value loss."""
 
         def to_device(array: Any) -> Any:
             return upload(torch.from_numpy(array), self._device) if isinstance(array, np.ndarray) else array
@@ -308,7 +297,7 @@ class TrainStep:
             name: head.loss(outputs.training[name], head.targets(*map(to_device, own[name])))
             for name, head in self._heads.items()
         }
-        return BatchLosses(parts, heads, weights.sum() / counts.samples)
+        return parts, heads, weights.sum() / counts.samples
 
     def figures(self) -> StepFigures | None:
         """Return the means over the steps since the last call; None if there were none."""

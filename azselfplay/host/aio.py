@@ -41,21 +41,13 @@ class Stop:
         self.finishing = asyncio.Event()
         self.waits_for = "what is in flight"
         """What a clean end waits for, as text for people. The program may set a more exact text."""
-        self._cancel_now: Callable[[], object] | None = None
+        self.cancel: Callable[[], object] = self.request
+        """Second stage: end now; unfinished work is lost. The program that runs sets it."""
         self._signalled: float | None = None
 
     def request(self) -> None:
         """First stage: finish cleanly. Safe to call more than once."""
         self.finishing.set()
-
-    def cancel(self) -> None:
-        """Second stage: end now; unfinished work is lost."""
-        self.finishing.set()
-        if self._cancel_now is not None:
-            self._cancel_now()
-
-    def on_cancel(self, cancel: Callable[[], object]) -> None:
-        self._cancel_now = cancel
 
     def on_signal(self, number: int, now: float) -> None:
         """Handle a signal. `now` is in seconds, on any one clock."""
@@ -157,7 +149,7 @@ async def _with_signals(main: Callable[[Stop], Coroutine[Any, Any, None]]) -> No
 
     async with asyncio.TaskGroup() as group:
         task = group.create_task(main(stop))
-        stop.on_cancel(task.cancel)
+        stop.cancel = task.cancel
         loop.set_exception_handler(on_error)
         # Under nohup the terminal may go away, so SIGHUP stays ignored.
         hangup = () if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (signal.SIGHUP,)

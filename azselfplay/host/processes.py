@@ -246,12 +246,17 @@ async def output_of(module: str, *arguments: str, stop: Stop) -> str:
     )
     if process is None:
         raise Stopped
-    async with contextlib.aclosing(process):
+
+    async def talked() -> tuple[bytes, bytes, int]:
         # Read both pipes to the end before waiting: a full pipe would stop the child.
-        said = await unless_stopped(asyncio.gather(process.stdout.read(), process.stderr.read()), stop)
-        if said is None or stop.finishing.is_set():
-            raise Stopped
-        code, (output, errors) = await process.wait(), said
+        output, errors = await asyncio.gather(process.stdout.read(), process.stderr.read())
+        return output, errors, await process.wait()
+
+    async with contextlib.aclosing(process):
+        said = await unless_stopped(talked(), stop)
+    if said is None or stop.finishing.is_set():
+        raise Stopped
+    output, errors, code = said
     if code:
         lines = (errors or output).decode(errors="replace").strip().splitlines() or ["it said nothing"]
         # Our own exit statuses say what to do; a signal or a crash is an internal fault.
