@@ -149,7 +149,13 @@ class Sampler:
         self, window: Window, numbers: npt.NDArray[np.int64], symmetries: npt.NDArray[np.int64]
     ) -> Samples:
         """Return samples of the positions `numbers [n]`, each through the symmetry `symmetries [n]` (0:
-        identity). The positions must be in the window: jitted code does not check where a number leads."""
+        identity).
+
+        Raises IndexError for a position that is not in the window, and for a symmetry that does not exist.
+        """
+        if len(symmetries) != len(numbers):
+            raise IndexError(f"{len(symmetries)} symmetries for {len(numbers)} positions")
+        self._check(window, numbers, symmetries)
         count, most = len(numbers), self._game.max_legal
         room = self._room(window, count)
         parts = max(1, min(len(self._scratch), count // LEAST_PART))
@@ -204,7 +210,8 @@ class Sampler:
     def make_wins(self, window: Window, draws: Draws, thread: int = 0) -> Samples:
         """Return samples of positions that are one move beside the drawn ones, and in which the side to move
         wins at once (`sampler_kernel.write_wins`): at most one for each of `draws.symmetries [n]`. `thread`:
-        whose scratch space is used. The positions must be in the window."""
+        whose scratch space is used. Raises as `make`."""
+        self._check(window, draws.numbers, draws.symmetries)
         samples = self._room(window, len(draws.symmetries))
         rows, entries = self._write_wins(
             window.rings, draws, self.maps, self._history, self._scratch[thread], samples
@@ -217,6 +224,19 @@ class Sampler:
             shape = window.longest + 3, self._game.state_words
             self._scratch = [one._replace(positions=np.zeros(shape, np.uint64)) for one in self._scratch]
         return room_for(count, len(self._scratch[0].packed), self._game.max_legal)
+
+    def _check(
+        self, window: Window, numbers: npt.NDArray[np.int64], symmetries: npt.NDArray[np.int64]
+    ) -> None:
+        bounds = (
+            ("position", numbers, window.first_position, window.next_position),
+            ("symmetry", symmetries, 0, len(self.maps.cells)),
+        )
+        for name, chosen, first, end in bounds:
+            if len(chosen) and not (first <= chosen.min() and chosen.max() < end):
+                raise IndexError(
+                    f"{name} {chosen.min()} to {chosen.max()}: there are only {first} to {end - 1}"
+                )
 
 
 def target_positions(

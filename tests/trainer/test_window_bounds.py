@@ -1,4 +1,4 @@
-"""No record leads the jitted sampler beyond its arrays."""
+"""Neither records nor the numbers of samples lead the jitted sampler beyond its arrays."""
 
 import dataclasses
 
@@ -9,6 +9,7 @@ from mutations import with_entry
 from azselfplay.games import get_game
 from bench.random_games import random_game
 from protocol.records import BadRecord, GameRecord
+from trainer.sampler import Sampler
 from trainer.window import Window
 
 GAME = get_game("connect_four")
@@ -49,3 +50,13 @@ def test_columns_that_are_too_short_and_outcomes_that_are_none_are_refused() -> 
             )
         )  # fmt: skip
     assert window.games == 0
+
+
+def test_no_sample_is_made_of_a_position_that_is_not_there() -> None:
+    window, sampler = Window(GAME, 1000), Sampler(GAME, 1, symmetric=True)
+    window.add(a_game())
+    here, none = np.zeros(1, np.int64), np.full(1, window.next_position, np.int64)
+    assert len(sampler.make(window, here, here).classes) == 1
+    for numbers, symmetries in ((none, here), (-here - 1, here), (here, here + 2), (here, here[:0])):
+        with pytest.raises(IndexError):
+            sampler.make(window, numbers, symmetries)

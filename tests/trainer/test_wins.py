@@ -149,3 +149,12 @@ def test_where_there_are_none_the_whole_batch_is_drawn() -> None:
     window = window_of(CHESS, [hand_made("", ["e2e4"], "ply_cap", 0, 1)])
     samples = Sampler(CHESS, CHESS.history).sample(window, np.random.default_rng(1), 8, wins_share=0.5)
     assert samples.classes.tolist() == [1] * 8
+
+
+@pytest.mark.parametrize(("number", "symmetry"), [(-1, 0), (10**6, 0), (0, 9), (0, -1)])
+def test_what_is_not_there_is_refused(number: int, symmetry: int) -> None:
+    window, _ = random_window(CONNECT_FOUR, 1)
+    with pytest.raises(IndexError):
+        SAMPLERS["connect_four"].make_wins(
+            window, Draws(np.array([number]), np.array([0]), np.array([symmetry]))
+        )
