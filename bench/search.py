@@ -162,19 +162,7 @@ def run() -> dict[str, float]:
     print(f"{'path':38} leaves/s per core, median of {TURNS} turns (least to most)")
     for name, rates in measured.items():
         print(f"{name:38} {Spread.of(rates).text()}")
-    four, ours, more, deep, plain, shogi, nine, nineteen = measured.values()
-    times = ratio(ours, plain)
-    print(f"ratio {times.text('.1f')}")
-    return {
-        "leaves_per_s_per_core": Spread.of(ours).median,
-        "leaves_per_s_per_core_512": Spread.of(more).median,
-        "leaves_per_s_per_core_800_simulations": Spread.of(deep).median,
-        "leaves_per_s_per_core_connect_four": Spread.of(four).median,
-        "leaves_per_s_per_core_shogi": Spread.of(shogi).median,
-        "leaves_per_s_per_core_go_9x9": Spread.of(nine).median,
-        "leaves_per_s_per_core_go": Spread.of(nineteen).median,
-        "python_chess_leaves_per_s": Spread.of(plain).median,
-        "ratio_to_python_chess": times.median,
-        "ratio_least": times.least,
-        "ratio_most": times.most,
-    }
+    times = ratio(measured["chess, 119 planes, 256 games"], measured["chess on python-chess, plain Python"])
+    print(f"ratio of chess to python-chess {times.text('.1f')}")
+    ratios = {"ratio": times.median, "ratio, least": times.least, "ratio, most": times.most}
+    return {**{name: Spread.of(rates).median for name, rates in measured.items()}, **ratios}
