@@ -14,6 +14,7 @@ reference version: `tests/trainer/test_surprise.py`).
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -114,6 +115,8 @@ class Window:
             game_start=np.zeros((games, game.state_words), np.uint64),
         )
         self._game = game
+        # Mostly the same text in all games of a run, whose reading takes shogi 150 us.
+        self._start_of = lru_cache(1)(game.notation.state_from_text)
         self.surprise: npt.NDArray[np.float32] = np.zeros(positions if with_surprise else 0, np.float32)
         """[positions] `running_surprise` of the position's game; or empty."""
         self._movers = Movers(game) if with_owners and game.owners else None
@@ -235,7 +238,7 @@ class Window:
         rings.game_plies[slot] = plies
         rings.game_outcome[slot] = record.outcome
         rings.game_end[slot] = end
-        rings.game_start[slot] = self._game.notation.state_from_text(record.start)
+        rings.game_start[slot] = self._start_of(record.start)
         self._outcome_positions[record.outcome + 1] += plies
         self.targets += record.targets
         self._next_game += 1
