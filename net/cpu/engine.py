@@ -86,6 +86,7 @@ class CpuEngine:
     ) -> None:
         self.name, self._chunk = f"{threads} x sparse float32", LARGEST_CHUNK
         self._game, self._history, self._dtype, self._threads = game, history, dtype, threads
+        self._own_kernels = packed_available(dtype)
         if isinstance(network, BoardNetwork):
             self.name = f"{threads} x oneDNN {str(dtype).removeprefix('torch.')}"
             row_bytes = game.cells * network.architecture.channels * dtype.itemsize
@@ -110,7 +111,7 @@ class CpuEngine:
                 weights = as_vector(tensors, self._game, network.architecture)
                 kernels = kernels_for(self._game.name, network.architecture.widths)
                 return lambda: partial(run_sparse, kernels, weights, self._history)
-            if packed_available(self._dtype) and isinstance(network, ResidualNetwork):
+            if self._own_kernels and isinstance(network, ResidualNetwork):
                 laid_out = CpuWeights(network, *shape, self._dtype, chunk)
                 return lambda: CpuForward(laid_out, chunk)
             module = ModuleForward(network, *shape, "cpu", self._dtype)
