@@ -283,7 +283,10 @@ class Inference:
     def _prepare(self) -> None:
         """Create kernels and graphs, which are made on first use, and find the target."""
         for bucket in self.buckets if self.is_cuda else (1,):
-            self._seconds(made_up_batch(self.game, self.history, bucket))  # with the graphs of each slot
+            batch = made_up_batch(self.game, self.history, bucket)
+            arrays = (batch.features, batch.counts, batch.actions)
+            for ticket in [self.submit(*arrays) for _ in range(self.in_flight)]:  # graphs of each slot
+                self.collect(ticket)
         if not self._wanted_target:
             self.target_rows = choose_target(self._probe())
 
