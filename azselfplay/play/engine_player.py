@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import shlex
 import shutil
-from asyncio.subprocess import DEVNULL, SubprocessStreamProtocol
+from asyncio.subprocess import DEVNULL, Process, SubprocessStreamProtocol
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
@@ -183,17 +183,12 @@ class EngineSeat(Seat):
         self._player = player
         self._connection: Connection | None = connection
         self._seed = seed
-        self._is_ready = False
 
     async def be_ready(self, game_history: GameHistory) -> None:
-        # Set this before asking: if the engine fails, the seat is dead and must not ask again.
-        self._is_ready = True
         patience = max(START_SECONDS, self._player.spec.timeout)
         await self._answer(lambda engine: engine.begin_game(game_history, self._seed), patience)
 
     async def choose(self, game_history: GameHistory) -> int:
-        if not self._is_ready:
-            await self.be_ready(game_history)
         spec = self._player.spec
         patience = PATIENCE_SECONDS if spec.movetime is None else spec.movetime + GRACE_SECONDS
         return await self._answer(lambda engine: engine.choose(game_history), spec.timeout or patience)
@@ -237,21 +232,21 @@ class EngineSeat(Seat):
 class LineProcess:
     """Lines to and from a process. `kill` it when done."""
 
-    def __init__(self, transport: asyncio.SubprocessTransport, streams: _Streams) -> None:
-        assert streams.stdin is not None, "started with pipes"
-        assert streams.stdout is not None, "started with pipes"
+    def __init__(self, transport: asyncio.SubprocessTransport, process: Process) -> None:
+        assert process.stdin is not None, "started with pipes"
+        assert process.stdout is not None, "started with pipes"
         self._transport = transport
-        self._input, self._output = streams.stdin, streams.stdout
-        self._ended = streams.ended
+        self._process = process
+        self._input, self._output = process.stdin, process.stdout
 
     @classmethod
     async def start(cls, command: Sequence[str]) -> LineProcess:
         """Start a process. Raises OSError if it cannot be run."""
         loop = asyncio.get_running_loop()
         transport, streams = await loop.subprocess_exec(
-            lambda: _Streams(LONGEST_LINE, loop), *command, stderr=DEVNULL
+            lambda: SubprocessStreamProtocol(LONGEST_LINE, loop), *command, stderr=DEVNULL
         )
-        return cls(transport, streams)
+        return cls(transport, Process(transport, streams, loop))
 
     async def send(self, line: str) -> None:
         """Send a line. Raises OSError if the process has ended."""
@@ -274,23 +269,9 @@ class LineProcess:
         # A full pipe would keep the process from ending.
         while await self._output.read(LONGEST_LINE):
             pass
-        await self._ended.wait()
+        await self._process.wait()
 
     def kill(self) -> None:
-        """End the process at once, if it has not ended."""
-        with contextlib.suppress(ProcessLookupError):
-            self._transport.kill()
-        # Close the pipes too: a dead process leaves them open on our side.
+        """End the process at once, if it has not ended. Our side of its pipes is closed too: a dead process
+        leaves them open."""
         self._transport.close()
-
-
-class _Streams(SubprocessStreamProtocol):
-    """Knows when the process has ended."""
-
-    def __init__(self, limit: int, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(limit, loop)
-        self.ended = asyncio.Event()
-
-    def process_exited(self) -> None:
-        super().process_exited()
-        self.ended.set()

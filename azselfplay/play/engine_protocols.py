@@ -1,21 +1,14 @@
 """UCI, USI and GTP as spoken to other programs' engines: chess, shogi, Go.
 
-Each protocol is a `Connection` to one process. UCI uses python-chess, which knows the protocol's corner
-cases. USI and GTP exchange lines with a child process. An engine without any limit would think forever, so it
-gets USUAL_NODES if the protocol can count nodes.
+Each protocol is a `Connection` to one process, with which it exchanges lines. An engine without any limit
+would think forever, so it gets USUAL_NODES if the protocol can count nodes.
 """
 # ruff: noqa: ARG002
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import re
-from collections.abc import Iterator
 from functools import partial
-
-import chess
-import chess.engine
 
 from azselfplay.games.game_history import GameHistory
 from azselfplay.host.exits import Exit, Fatal
@@ -30,7 +23,6 @@ from azselfplay.play.engine_player import (
 from azselfplay.play.gtp_board import as_json, rules_of, stones_of
 from azselfplay.play.gtp_lines import NAMES
 from azselfplay.play.player import PlayerResigned
-from azselfplay.play.syzygy import board_of
 
 EXAMPLES = {
     "uci": "uci:/usr/games/stockfish?nodes=1000 (Debian: apt-get install stockfish)",
@@ -57,14 +49,8 @@ def engine_player(name: str, kind: str, text: str) -> EnginePlayer:
 async def connect(kind: str, spec: EngineSpec) -> Connection:
     """Start an engine and set its options. If this fails or is cancelled, no process is left behind. Raises
     EngineError or OSError."""
-    connection: Connection
-    if kind == "uci":
-        with _engine_errors():
-            engine = await chess.engine.popen_uci([*spec.command], stderr=asyncio.subprocess.DEVNULL)
-        connection = UciConnection(spec, *engine)
-    else:
-        process = await LineProcess.start(spec.command)
-        connection = UsiConnection(spec, process) if kind == "usi" else GtpConnection(spec, process)
+    process = await LineProcess.start(spec.command)
+    connection = GtpConnection(spec, process) if kind == "gtp" else UciConnection(spec, process, kind)
     try:
         await connection.begin()
     # Kill the process also on cancellation, because nobody else knows it yet.
@@ -78,84 +64,36 @@ USUAL_NODES = 1000
 """Default number of nodes, if the protocol can count nodes and nothing else limits a move."""
 
 
-class UciConnection:
-    """One engine process."""
-
-    def __init__(
-        self, spec: EngineSpec, transport: asyncio.SubprocessTransport, protocol: chess.engine.UciProtocol
-    ) -> None:
-        self._spec = spec
-        self._transport = transport
-        self._protocol = protocol
-
-    async def begin(self) -> None:
-        with _engine_errors():
-            await self._protocol.configure(dict(self._spec.options))
-
-    async def begin_game(self, game_history: GameHistory, seed: int) -> None:
-        protocol = self._protocol
-        # Send `ucinewgame` here, because python-chess would only send it with the first move.
-        protocol.send_line("ucinewgame")
-        # Otherwise python-chess would send it again.
-        protocol.first_game = False
-        with _engine_errors():
-            await protocol.ping()
-
-    async def choose(self, game_history: GameHistory) -> int:
-        board = board_of(game_history)
-        spec = self._spec
-        limit = chess.engine.Limit(nodes=spec.nodes, depth=spec.depth, time=spec.movetime)
-        if not spec.has_limit:
-            limit.nodes = USUAL_NODES
-        with _engine_errors():
-            played = await self._protocol.play(board, limit)
-        if played.move is None:
-            raise EngineError(f"gave no move in {board.fen()}")
-        return game_history.game.notation.action_from_text(game_history.state, played.move.uci())
-
-    async def quit(self) -> None:
-        with _engine_errors():
-            await self._protocol.quit()
-
-    def kill(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            self._transport.kill()
-        self._transport.close()
-
-
-@contextlib.contextmanager
-def _engine_errors() -> Iterator[None]:
-    """Convert python-chess's errors to ours: the player does not know which library is used."""
-    try:
-        yield
-    except chess.engine.EngineError as error:
-        raise EngineError(str(error)) from error
-
-
 OPTION = re.compile(r"\s*option\s+name\s+(\S.*?)\s+type\s")
-"""An option that an engine for USI announces."""
+"""An option that an engine announces."""
 
 
-class UsiConnection:
-    """One engine process."""
+class UciConnection:
+    """One engine process that speaks UCI, or its sibling USI."""
 
-    def __init__(self, spec: EngineSpec, process: LineProcess) -> None:
+    def __init__(self, spec: EngineSpec, process: LineProcess, kind: str) -> None:
+        """`kind`: uci or usi."""
         self._spec = spec
         self._process = process
+        self._kind = kind
+        self._known = {""}
+        """Names of the options that the engine announces."""
 
     async def begin(self) -> None:
-        await self._process.send("usi")
+        await self._process.send(self._kind)
+        while (line := await self._process.line()).strip() != f"{self._kind}ok":
+            if option := OPTION.match(line):
+                self._known.add(option[1].lower())
+        for name, value in self._spec.options.items():
+            await self._set_option(name, value)
+        await self._be_ready()
+
+    async def _set_option(self, name: str, value: str) -> None:
         # The engine would silently ignore an option that it does not announce, and the match would be
         # meaningless.
-        known = {""}
-        while (line := await self._process.line()).strip() != "usiok":
-            if option := OPTION.match(line):
-                known.add(option[1].lower())
-        for name, value in self._spec.options.items():
-            if name.lower() not in known:
-                raise EngineError(f"it has no option {name!r}")
-            await self._process.send(f"setoption name {name} value {value}")
-        await self._be_ready()
+        if name.lower() not in self._known:
+            raise EngineError(f"it has no option {name!r}")
+        await self._process.send(f"setoption name {name} value {value}")
 
     async def _be_ready(self) -> None:
         await self._process.send("isready")
@@ -163,14 +101,17 @@ class UsiConnection:
             pass
 
     async def begin_game(self, game_history: GameHistory, seed: int) -> None:
-        await self._process.send("usinewgame")
+        if game_history.game.notation.action_to_chess is not None:
+            await self._set_option("UCI_Chess960", "true")
+        await self._process.send(f"{self._kind}newgame")
         await self._be_ready()
 
     async def choose(self, game_history: GameHistory) -> int:
-        start = f"sfen {game_history.start}" if game_history.start else "startpos"
-        moves = game_history.moves_text()
-        await self._process.send(" ".join(["position", start, *(["moves", *moves] if moves else [])]))
-        await self._process.send(go_line(self._spec))
+        notation, moves = game_history.game.notation, game_history.moves_text()
+        word, start = "fen" if self._kind == "uci" else "sfen", notation.state_to_text(game_history.states[0])
+        place = [word, start] if game_history.start else ["startpos"]
+        await self._process.send(" ".join(["position", *place, *(["moves", *moves] if moves else [])]))
+        await self._process.send(go_line(self._spec, self._kind))
         while not (line := await self._process.line()).startswith("bestmove"):
             pass
         move = [*line.split(), ""][1]
@@ -178,7 +119,7 @@ class UsiConnection:
             raise PlayerResigned
         if move == "win":
             raise EngineError("declares that it has won, which these rules do not know")
-        return game_history.game.notation.action_from_text(game_history.state, move)
+        return notation.action_from_text(game_history.state, move)
 
     async def quit(self) -> None:
         await self._process.send("quit")
@@ -188,12 +129,13 @@ class UsiConnection:
         self._process.kill()
 
 
-def go_line(spec: EngineSpec) -> str:
-    """Return the `go` command with the limits of the spec."""
+def go_line(spec: EngineSpec, kind: str) -> str:
+    """Return the `go` command of UCI or USI (`kind`) with the limits of the spec."""
     words = ["go"]
     if spec.movetime is not None:
         # USI has no time per move, but a byoyomi without main time has the same effect.
-        words += ["btime", "0", "wtime", "0", "byoyomi", str(round(1000 * spec.movetime))]
+        time = ["movetime"] if kind == "uci" else ["btime", "0", "wtime", "0", "byoyomi"]
+        words += [*time, str(round(1000 * spec.movetime))]
     if spec.depth is not None:
         words += ["depth", str(spec.depth)]
     if spec.nodes is not None or not spec.has_limit:

@@ -40,7 +40,7 @@ def played(protocol: str, a: str, b: str, *openings: Opening, at_once: int = 2) 
         *((protocol, "dead", "did not start") for protocol in GAMES),
         ("gtp", "illegal", "'A99'"),
         ("usi", "illegal", "'5a5a'"),
-        ("uci", "illegal", "illegal"),
+        ("uci", "illegal", "'e1e8'"),
         ("uci", "garbage", "zz9"),
         ("gtp", "garbage 1", "which is not GTP"),
     ],
@@ -100,10 +100,11 @@ def test_an_engine_that_refuses_an_option_is_not_played_with(protocol: str) -> N
         asyncio.run(player.prepare())
 
 
-def test_a_usi_engine_is_told_its_limits() -> None:
-    assert go_line(EngineSpec(())) == "go nodes 1000"
+def test_an_engine_is_told_its_limits() -> None:
+    assert go_line(EngineSpec(()), "usi") == "go nodes 1000"
     limited = EngineSpec((), depth=3, movetime=0.25)
-    assert go_line(limited) == "go btime 0 wtime 0 byoyomi 250 depth 3"
+    assert go_line(limited, "usi") == "go btime 0 wtime 0 byoyomi 250 depth 3"
+    assert go_line(limited, "uci") == "go movetime 250 depth 3"
 
 
 @pytest.mark.parametrize(
