@@ -22,7 +22,7 @@ from azselfplay.games.game_texts import after_moves
 from azselfplay.games.knowledge import knowledge_of
 from azselfplay.games.names import nearest
 from azselfplay.games.spec import Game, outcome_for_first_player
-from azselfplay.host.aio import Stop
+from azselfplay.host.aio import Stop, unless_stopped
 from azselfplay.play.driver import Input, Line, Output
 from azselfplay.play.syzygy import Tables
 from azselfplay.search.evaluator import BadEvaluation, Evaluator, LeafBatch, evaluate
@@ -106,25 +106,15 @@ class Service:
         lines = Input(source, MAX_LINE)
         try:
             async with asyncio.TaskGroup() as group:
-                stopping = group.create_task(stop.finishing.wait())
                 # The writer is in the outer group, because answers are written until the last position has
                 # ended.
                 group.create_task(self._write(Output(sink)))
                 async with asyncio.TaskGroup() as positions:
-                    together: list[Line] | None = []
-                    while together is not None and not stop.finishing.is_set():
+                    # The input may be silent for hours, so a stop does not wait for the next line.
+                    while (together := await unless_stopped(lines.lines(), stop)) is not None:
                         for line in together:
                             if not stop.finishing.is_set() and (line is None or line.strip()):
                                 await self._accept(line, positions)
-                        reading = group.create_task(lines.lines())
-                        # The input may be silent for hours, so a stop does not wait for the next line.
-                        await asyncio.wait({reading, stopping}, return_when=asyncio.FIRST_COMPLETED)
-                        if not reading.done():
-                            reading.cancel()
-                            break
-                        together = reading.result()
-                # Otherwise the group would wait for a stop that never comes.
-                stopping.cancel()
                 # None comes after all answers and ends the writer.
                 await self._unwritten.put(None)
         # The reader of our answers has closed the pipe, as `head` does: a clean end.

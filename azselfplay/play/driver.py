@@ -17,7 +17,9 @@ import queue
 import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
 
@@ -105,22 +107,10 @@ def serve(make: Callable[[], Engine], settings: EngineConfig, first: Sequence[Or
     `first` are carried out before the first line."""
     require("train", "an engine")
 
-    def say(text: str) -> None:
-        sys.stdout.write(text + "\n")
-        sys.stdout.flush()
-
     async def main(stop: aio.Stop) -> None:
-        driver = Driver(make(), lambda wanted: prepare(wanted, settings.seed, settings.runs), say)
-
-        async def end_on_signal() -> None:
-            await stop.finishing.wait()
-            driver.end()
-
-        async with asyncio.TaskGroup() as group:
-            watch = group.create_task(end_on_signal())
-            await driver.run(Input(sys.stdin.fileno(), LONGEST_LINE), first)
-            # The driver has ended by itself, so stop waiting for a signal.
-            watch.cancel()
+        say = partial(print, flush=True)
+        driver = Driver(make(), lambda wanted: prepare(wanted, settings.seed, settings.runs), say, stop)
+        await driver.run(Input(sys.stdin.fileno(), LONGEST_LINE), first)
 
     def run() -> int:
         aio.run(main)
@@ -184,22 +174,27 @@ PATIENCE = 1.0
 
 
 class Driver:
-    """Carries out the orders of `engine`, one search at a time. `prepare` makes a Thinker, in a thread."""
+    """Carries out the orders of `engine`, one search at a time. `prepare` makes a Thinker, in a thread. A
+    running search still prints its best move after a `stop`."""
 
     def __init__(
-        self, engine: Engine, prepare: Callable[[Setup], Thinker], say: Callable[[str], None]
+        self,
+        engine: Engine,
+        prepare: Callable[[Setup], Thinker],
+        say: Callable[[str], None],
+        stop: aio.Stop,
     ) -> None:
         self._engine = engine
         self._prepare = prepare
         self._say = say
         self._thinker: Thinker | None = None
         self._thinking: Thinking | None = None
-        self._over = asyncio.Event()
+        self._over = stop.finishing
         self._preparation: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
 
     async def run(self, lines: Input, first: Iterable[Order] = ()) -> None:
-        """Carry out the orders in `first`, then answer `lines` until `quit`, the end of input or `end`.
+        """Carry out the orders in `first`, then answer `lines` until `quit`, the end of input or the stop.
 
         Raises Fatal if the network of the command line cannot be used.
         """
@@ -216,10 +211,6 @@ class Driver:
                 self._thinking.stop()
         if self._thinker is not None:
             self._thinker.close()
-
-    def end(self) -> None:
-        """End now. A running search still prints its best move."""
-        self._over.set()
 
     async def _feed(self, lines: Input) -> None:
         loop = asyncio.get_running_loop()
@@ -259,7 +250,7 @@ class Driver:
             elif isinstance(order, SetDeadline) and self._thinking is not None:
                 self._thinking.set_deadline(order.until)
             elif isinstance(order, Quit):
-                self.end()
+                self._over.set()
 
     async def _think(self, thinking: Thinking) -> None:
         assert self._thinker is not None, "the machine prepares before it starts"
@@ -299,42 +290,29 @@ class DaemonThread:
     """
 
     def __init__(self, name: str) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._jobs: queue.SimpleQueue[tuple[Callable[[], Any], asyncio.Future[Any]] | None]
-        self._jobs = queue.SimpleQueue()
+        self._jobs = queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None]()
         threading.Thread(target=self._work, name=name, daemon=True).start()
 
     async def run(self, work: Callable[[], T]) -> T:
         """Return the result of `work()`, or raise its exception."""
-        future: asyncio.Future[T] = self._loop.create_future()
+        future = Future[T]()
         self._jobs.put((work, future))
-        return await future
+        return await asyncio.wrap_future(future)
 
     def end(self) -> None:
         """End the thread after the calls that were already requested."""
         self._jobs.put(None)
 
     def _work(self) -> None:
-        def settle(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
-            if future.done():  # the waiting task was cancelled
-                return
-            if error is None:
-                future.set_result(result)
-            else:
-                future.set_exception(error)
-
         while (job := self._jobs.get()) is not None:
             work, future = job
-            result, failure = None, None
+            if not future.set_running_or_notify_cancel():
+                continue
             try:
-                result = work()
+                future.set_result(work())
             # Pass any exception on to the task that awaits the result.
             except BaseException as error:
-                failure = error
-            try:
-                self._loop.call_soon_threadsafe(settle, future, result, failure)
-            except RuntimeError:
-                return  # the loop is closed
+                future.set_exception(error)
 
 
 async def in_thread(work: Callable[[], T]) -> T:
@@ -368,35 +346,23 @@ class LineSplitter:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._begun = b""
-        self._too_long = False
         self._is_first = True
 
     def feed(self, data: bytes) -> list[Line]:
         """Return the lines that `data` completes, without their newlines."""
         # The last piece waits for its newline.
-        *ended, begun = data.split(b"\n")
-        lines = [self._complete(part) for part in ended]
-        self._begin(begun)
+        *ended, begun = (self._begun + data).split(b"\n")
+        # One byte more than the limit tells that a line is too long; the rest of it costs no memory.
+        self._begun = begun[: self._limit + 1]
+        lines: list[Line] = [line if len(line) <= self._limit else None for line in ended]
+        if lines and self._is_first:
+            lines[0] = lines[0] and lines[0].removeprefix(codecs.BOM_UTF8)  # some Windows programs write one
+            self._is_first = False
         return lines
 
     def finish(self) -> list[Line]:
         """Return the last line, if the stream ended without a newline."""
-        return [self._complete(b"")] if self._begun or self._too_long else []
-
-    def _begin(self, part: bytes) -> None:
-        self._begun += part
-        # From here on, the rest of the line is dropped, so it costs no memory.
-        if len(self._begun) > self._limit:
-            self._begun, self._too_long = b"", True
-
-    def _complete(self, part: bytes) -> Line:
-        self._begin(part)
-        line = None if self._too_long else self._begun
-        if self._is_first and line is not None:
-            line = line.removeprefix(codecs.BOM_UTF8)  # some Windows programs write one
-        self._is_first = False
-        self._begun, self._too_long = b"", False
-        return line
+        return self.feed(b"\n") if self._begun else []
 
 
 class Input:
