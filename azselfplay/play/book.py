@@ -16,7 +16,7 @@ import struct
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -27,7 +27,7 @@ from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.reading import open_regular, read_struct
 from azselfplay.host.runs import RunFolder, made_at, write_result
 from azselfplay.link.weights_files import evenly_spread, hash_in_name, short_hash
-from azselfplay.play.bradley_terry import Fit, Rating, Score, fit
+from azselfplay.play.bradley_terry import Fit, Score, fit
 from azselfplay.store.reader import StoreReader
 from azselfplay.store.sqlite import IMPORTED
 
@@ -49,8 +49,8 @@ class Point:
     step: int
     games_before: int | None
     """Number of self-play games in which only older weights took part."""
-    hours: float
-    """Hours from the creation of the run to the file's last change."""
+    hours: float | None
+    """Hours from the creation of the run to the file's last change; None: unknown."""
     sha256: str
     """Hash of the file in hexadecimal; maybe only the digits in the file's name (`link.weights_files`)."""
 
@@ -166,7 +166,7 @@ def network(point: Point, simulations: int, search: str = "puct") -> Candidate:
         step=point.step,
         version=point.version,
         games_before=point.games_before,
-        hours=round(point.hours, 4),
+        hours=None if point.hours is None else round(point.hours, 4),
         sha256=point.sha256,
         search=search,
     )
@@ -221,32 +221,6 @@ class Published(Struct, frozen=True):
     games: int = 0
 
 
-class _Shown(Struct, frozen=True):
-    """The parts of a book's file that are for people."""
-
-    players: list[Entrant] = []
-    ratings: dict[str, Published] = {}
-
-
-def published(path: Path) -> list[tuple[Entrant, Published]]:
-    """Return the rated players of a book's file with their ratings. Raises OSError, and ValueError if the
-    file is damaged."""
-    found = read_struct(path, _Shown)
-    return [(one, found.ratings[one.name]) for one in found.players if one.name in found.ratings]
-
-
-def doublings(most: int) -> Sequence[int]:
-    """Return 1, 2, 4, ... and `most` itself."""
-    return sorted({1 << power for power in range(most.bit_length())} | {most})
-
-
-class Rated(NamedTuple):
-    """A player and its rating."""
-
-    entrant: Entrant
-    rating: Rating
-
-
 class Pairing(Struct):
     """All games between two players, counted for the player called `first`. Each opening is played from both
     sides."""
@@ -261,13 +235,20 @@ class Pairing(Struct):
 
 
 class _File(Struct):
-    game: str
-    players: list[Entrant]
-    pairings: list[Pairing]
+    game: str = ""
+    players: list[Entrant] = []
+    pairings: list[Pairing] = []
     ratings: dict[str, Published] = {}
     """Written for `published`; the book itself computes its ratings from the games."""
     settings: dict[str, Any] = {}
     format: int = FORMAT
+
+
+def published(path: Path) -> list[tuple[Entrant, Published]]:
+    """Return the rated players of a book's file with their ratings. Raises OSError, and ValueError if the
+    file is damaged."""
+    found = read_struct(path, _File)
+    return [(one, found.ratings[one.name]) for one in found.players if one.name in found.ratings]
 
 
 class Book:

@@ -76,20 +76,8 @@ class Fit:
     """All ratings, and their common uncertainty."""
 
     ratings: dict[str, Rating]
-    free: list[str]
-    """Names of the estimated players, in the order of `covariance`."""
     covariance: Array
-    """Elo squared, [free, free]."""
-
-    def spread(self, first: str, second: str) -> Array:
-        """Return [free] the covariance of every free player's rating with the difference between two players,
-        Elo squared."""
-        column = np.zeros(len(self.free))
-        for name, sign in ((first, 1.0), (second, -1.0)):
-            # An anchor's rating is fixed, so it has no covariance.
-            if name in self.free:
-                column += sign * self.covariance[self.free.index(name)]
-        return column
+    """Elo squared, [players, players], in the order of `ratings`; 0 for anchors, whose rating is fixed."""
 
 
 def unconnected(scores: Iterable[Score], anchors: Iterable[str], names: Iterable[str] = ()) -> set[str]:
@@ -145,13 +133,14 @@ def fit(scores: Sequence[Score], anchors: Mapping[str, float]) -> Fit:
     elo = _maximise(problem, elo)
     # Invert for all free players together, because uncertainty about one player carries over to its
     # opponents.
-    covariance: Array = np.linalg.inv(problem.curvature(elo)).astype(np.float64)
-    margins = dict(zip(free, Z95 * np.sqrt(np.diag(covariance)), strict=True))
+    covariance = np.zeros((len(names), len(names)))
+    covariance[np.ix_(rows, rows)] = np.linalg.inv(problem.curvature(elo))
+    margins = Z95 * np.sqrt(np.diag(covariance))
     ratings = {
-        name: Rating(float(elo[index]), float(margins.get(name, 0.0)), played[name], gained[name])
+        name: Rating(float(elo[index]), float(margins[index]), played[name], gained[name])
         for index, name in enumerate(names)
     }
-    return Fit(ratings, free, covariance)
+    return Fit(ratings, covariance)
 
 
 @dataclass(frozen=True)
@@ -260,7 +249,7 @@ def gain(found: Fit, first: str, second: str, games: int) -> float:
     # The Fisher information of `games` results; the Sherman-Morrison formula gives the covariance after them.
     share = score_of_elo(found.ratings[first].elo - found.ratings[second].elo)
     information = PER_ELO**2 * games * share * (1.0 - share)
-    column = found.spread(first, second)
-    signs = ((first, 1.0), (second, -1.0))
-    variance = sum(sign * column[found.free.index(name)] for name, sign in signs if name in found.free)
+    one, other = (list(found.ratings).index(name) for name in (first, second))
+    column = found.covariance[one] - found.covariance[other]
+    variance = column[one] - column[other]
     return float(information * np.sum(column**2) / (1.0 + information * variance))

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import itertools
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,16 +25,16 @@ from tyro.conf import Positional
 from azselfplay.host import aio
 from azselfplay.host.config import load
 from azselfplay.host.exits import Exit, Fatal, guarded
-from azselfplay.host.reading import is_file
 from azselfplay.host.runs import RunLock
 from azselfplay.host.view import aligned
-from azselfplay.link.finding import RUNS, newest_weights, run_named
+from azselfplay.link.finding import RUNS, run_named, weights_named
 from azselfplay.link.weights_files import read_weights
 from protocol.settings import Count, Plies, Seed, Simulations
 
 if TYPE_CHECKING:
     from azselfplay.games.spec import Game
-    from azselfplay.play.book import Candidate, Entrant, Point, Rated
+    from azselfplay.play.book import Candidate, Entrant, Point
+    from azselfplay.play.bradley_terry import Rating
 
 LADDER_EXAMPLES = (
     "azplay ladder runs/chess-tiny                         # rate and print; again: only what is missing",
@@ -149,8 +148,7 @@ class Ladder:
         from azselfplay.play.book import Gone, networks_at, points_of
 
         settings, book = self._settings, self._session.book
-
-        try:
+        async with contextlib.aclosing(self._session):
             while True:
                 players = self.players()
                 try:
@@ -168,8 +166,6 @@ class Ladder:
                         return
                 if not settings.watch or stop.finishing.is_set():
                     return
-        finally:
-            await self._session.close()
 
     def players(self) -> list[Candidate]:
         """Return the networks to rate now, in the order of training."""
@@ -190,7 +186,7 @@ class Scaling:
 
     def __init__(self, settings: ScalingConfig) -> None:
         from azselfplay.games import get_game
-        from azselfplay.play.book import doublings, network
+        from azselfplay.play.book import network
         from azselfplay.play.nets import search_for, search_name
         from azselfplay.play.strength import SCALING
 
@@ -199,7 +195,9 @@ class Scaling:
         game = get_game(name)
         self._sha256 = point.sha256
         self._search = search_name(search_for(settings.search, game, point.path))
-        self._networks = [network(point, count, self._search) for count in doublings(settings.simulations)]
+        most = settings.simulations
+        counts = sorted({1 << power for power in range(most.bit_length())} | {most})
+        self._networks = [network(point, count, self._search) for count in counts]
         self._session = Session(game, settings, folder / SCALING)
 
     async def run(self, stop: aio.Stop) -> None:
@@ -207,13 +205,12 @@ class Scaling:
         from azselfplay.play.book import Gone, searches_of
 
         try:
-            await self._session.play(self._networks, stop)
+            async with contextlib.aclosing(self._session):
+                await self._session.play(self._networks, stop)
         except Gone as gone:
             raise Fatal(
                 f"{gone}; start again to rate the network that is newest now", Exit.TRY_AGAIN
             ) from gone
-        finally:
-            await self._session.close()
         # The file may also hold games of other networks.
         self._session.report(searches_of(self._session.book.players.values(), self._sha256, self._search))
 
@@ -224,31 +221,26 @@ def find_network(network: str | Path, runs: Path = RUNS) -> tuple[Point, str, Pa
 
     Raises Fatal(BAD_DATA) if `network` is neither.
     """
-    from azselfplay.play.book import Point, points_of
+    from azselfplay.play.book import Point
     from net.weights import BadWeights, read_meta
 
-    path = Path(network)
-    if not is_file(path):
-        run = run_named(network, runs)
-        path = newest_weights(run)  # with a gate, newer files may be of candidates that do not play
-        if found := [point for point in points_of(run) if point.path == path]:
-            return found[0], str(run.describe()["game"]), run.path
+    path = weights_named(network, runs)
     try:
         data = read_weights(path)
         meta = read_meta(data)
     except BadWeights as error:
-        raise Fatal(f"{path} is neither a run folder nor a weights file: {error}", Exit.BAD_DATA) from error
+        raise Fatal(f"{path} is not a weights file: {error}", Exit.BAD_DATA) from error
     # Links are resolved, because the real folder says to which run the file belongs.
     full = path.resolve()
     run_folder = full.parent.parent
     # If the file belongs to a run, its results go into the run's folder, beside those of other networks.
     is_of_run = full.parent.name == "weights" and (run_folder / "run.json").exists()
-    point = Point(full, meta.version, meta.step, None, 0.0, hashlib.sha256(data).hexdigest())
+    point = Point(full, meta.version, meta.step, None, None, hashlib.sha256(data).hexdigest())
     return point, meta.game, run_folder if is_of_run else full.parent
 
 
 class Session:
-    """Rates players into one file of results. `close` when done."""
+    """Rates players into one file of results. `aclose` when done."""
 
     def __init__(
         self, game: Game, settings: RateConfig, file: Path, fixed: dict[str, float] | None = None
@@ -280,7 +272,7 @@ class Session:
         )
         self._settings = settings
 
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         await self.matches.close()
         if self._lock is not None:
             self._lock.close()
@@ -302,19 +294,14 @@ class Session:
         play, is_over = self.matches.play, stop.finishing.is_set
         await play_on(self.book, [*names[0], *names[1]], chain_of(*names), self.fixed, goal, play, is_over)
 
-    def report(self, networks: Sequence[Entrant]) -> list[Rated]:
-        """Print a table of all rated players: `networks` in the given order, and the fixed players, which are
-        returned."""
-        from azselfplay.play.book import Rated
-
+    def report(self, networks: Sequence[Entrant]) -> dict[str, Rating]:
+        """Print a table of all rated players: `networks` in the given order, and the fixed players. Returns
+        all ratings."""
         ratings = self.book.fit(self.fixed).ratings
         fixed = [player for player in self.book.players.values() if player.version is None]
-        found = [
-            [Rated(one, ratings[one.name]) for one in players if one.name in ratings]
-            for players in (networks, fixed)
-        ]
         rows: list[Sequence[str]] = [HEADINGS]
-        for player, rating in itertools.chain(*found):
+        for player in (one for one in (*networks, *fixed) if one.name in ratings):
+            rating = ratings[player.name]
             rows.append(
                 [
                     player.label,
@@ -329,7 +316,7 @@ class Session:
             )
         print(aligned(rows), flush=True)
         print(f"kept in {self.book.path}", file=sys.stderr, flush=True)
-        return found[1]
+        return ratings
 
 
 CALIBRATE_EXAMPLES = (
@@ -367,11 +354,10 @@ async def calibrate(settings: CalibrateConfig, stop: aio.Stop) -> None:
     file = Path(settings.folder) / f"{settings.game}-anchors.json"
     # Only `random` is fixed here, because all other players are measured.
     session = Session(game_for(settings.game), settings, file, {ZERO: 0.0})
-    try:
+    async with contextlib.aclosing(session):
         await session.play([], stop)
-    finally:
-        await session.close()
-    print({one.entrant.name: round(one.rating.elo) for one in session.report([])})
+    ratings = session.report([])
+    print({name: round(ratings[name].elo) for name in session.book.players if name in ratings})
 
 
 if __name__ == "__main__":

@@ -157,16 +157,7 @@ class Matches:
 
 
 def all_openings(game: Game, source: str, seed: int) -> list[Opening]:
-    """Return up to `MOST_OPENINGS` different openings. The number is doubled step by step, because small
-    games have few openings, and searching for more than there are takes long. The first openings do not
-    depend on the number."""
-    count, before, found = 10, 0, distinct(openings_for(game, source, 10, seed))
-    while len(found) > before and count < MOST_OPENINGS:
-        count, before = min(2 * count, MOST_OPENINGS), len(found)
-        found = distinct(openings_for(game, source, count, seed))
-    return found
-
-
-def distinct(openings: Sequence[Opening]) -> list[Opening]:
-    """Return each opening once: two deterministic players would only repeat the same game."""
-    return list({(opening.start, opening.actions): opening for opening in openings}.values())
+    """Return up to `MOST_OPENINGS` openings, each once: two deterministic players would only repeat the same
+    game."""
+    found = openings_for(game, source, MOST_OPENINGS, seed)
+    return list({(opening.start, opening.actions): opening for opening in found}.values())

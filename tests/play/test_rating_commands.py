@@ -120,7 +120,7 @@ def test_two_processes_do_not_rate_into_one_file(run: RunFolder) -> None:
     first = Ladder(settings)
     with ends(Exit.TRY_AGAIN, r"another process rates into .*ratings.json"):
         Ladder(settings)
-    asyncio.run(first._session.close())
+    asyncio.run(first._session.aclose())
     Ladder(settings)
 
 
