@@ -9,12 +9,11 @@ pairs.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -149,8 +148,8 @@ class Match:
         check_lengths(self.openings, config.max_plies)
         self._specs = specs
         self._names = specs
-        self._ended: list[PlayedGame] = []
-        self._result: list[PlayedGame] | None = None
+        self._ended: dict[int, PlayedGame] = {}
+        """Games that have ended, by their number."""
         self._shown = time.monotonic()
 
     async def run(self, stop: aio.Stop) -> None:
@@ -180,21 +179,20 @@ class Match:
                     closing.create_task(player.close())
 
     async def _play(self, a: Player, b: Player) -> None:
-        from azselfplay.play.runner import GameFiles, MatchSettings, play_match
+        from azselfplay.play.runner import MatchSettings, game_files, play_match
 
         config, sprt = self.config, self.sprt
         for player in (a, b):
             await player.prepare()
-        files = GameFiles(self.game, config.pgn, config.moves, f"{self._names[0]} - {self._names[1]}")
 
         def decided(games: Sequence[PlayedGame]) -> bool:
             assert sprt is not None, "asked only where there is a test"
             return sprt.verdict(pair_counts([game.outcome_for_a for game in games])) != ""
 
-        def on_game(played: PlayedGame) -> None:
+        def on_game(number: int, played: PlayedGame) -> None:
             # Games of incomplete pairs are kept here, too; after Ctrl-C only complete pairs count.
-            self._ended.append(played)
-            files.write(played)
+            self._ended[number] = played
+            write(played)
             now, is_terminal = time.monotonic(), sys.stderr.isatty()
             if now - self._shown < (TTY_SECONDS if is_terminal else PLAIN_SECONDS):
                 return
@@ -207,26 +205,25 @@ class Match:
 
         settings = MatchSettings(config.concurrent, config.max_plies, self.known, config.seed)
         until = decided if sprt else None
-        try:
-            with contextlib.closing(files):
-                self._result = await play_match(
+        event = " - ".join(self._names)
+        with game_files(self.game, config.pgn, config.moves, event) as write:
+            try:
+                games = await play_match(
                     self.game, a, b, self.openings, settings, on_game=on_game, until=until
                 )
-        finally:
-            # The progress line has no newline yet.
-            if sys.stderr.isatty():
-                print(file=sys.stderr)
+                self._ended = dict(enumerate(games))
+            finally:
+                # The progress line has no newline yet.
+                if sys.stderr.isatty():
+                    print(file=sys.stderr)
 
     def report(self) -> Report:
         """Return the result so far. In a match that was cut short, only complete pairs count."""
-        return report(*self._names, self._games(), self.sprt)
+        return report(*self._names, _whole_pairs(self._ended), self.sprt)
 
     def openings_played(self) -> list[str]:
         """Return the ids of the openings of all complete pairs, each as often as it was played."""
-        return [game.opening for game in self._games() if not game.swapped]
-
-    def _games(self) -> list[PlayedGame]:
-        return self._result if self._result is not None else _whole_pairs(self._ended)
+        return [game.opening for game in _whole_pairs(self._ended) if not game.swapped]
 
 
 @dataclass(frozen=True)
@@ -336,20 +333,6 @@ def elo_text(elo: EloEstimate) -> str:
     return f"{elo.elo:+.1f} [{elo.elo_low:+.1f}, {elo.elo_high:+.1f}]"
 
 
-def _whole_pairs(ended: Sequence[PlayedGame]) -> list[PlayedGame]:
-    """Return both games of each opening for which both have ended."""
-    # A list, because a long match with few openings repeats them: several games of one opening may wait for a
-    # partner.
-    waiting: dict[str, list[PlayedGame]] = {}
-    pairs: list[PlayedGame] = []
-    for played in ended:
-        # The partner is a game from the same opening in which the other player began.
-        partner = next(
-            (one for one in waiting.get(played.opening, []) if one.swapped != played.swapped), None
-        )
-        if partner is None:
-            waiting.setdefault(played.opening, []).append(played)
-        else:
-            waiting[played.opening].remove(partner)
-            pairs += [played, partner] if partner.swapped else [partner, played]
-    return pairs
+def _whole_pairs(ended: Mapping[int, PlayedGame]) -> list[PlayedGame]:
+    """Return the games of all pairs (2i and 2i+1) of which both have ended."""
+    return [game for number, game in sorted(ended.items()) if number ^ 1 in ended]

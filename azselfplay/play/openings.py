@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -103,30 +103,23 @@ def openings_from_file(game: Game, path: Path, most: int | None = None) -> list[
         text = text_in(data, "latin_1")
     except (OSError, ValueError) as error:
         raise Fatal(f"the openings in {path} cannot be read: {error}", Exit.BAD_DATA) from error
-    found: Iterator[tuple[str, list[str]]]
+    found: Iterable[ReadGame | ValueError]
     # Look at the content too, because people name such files as they like.
     if path.suffix.lower() in SUFFIXES or form_in(game, text) or text.lstrip().startswith(("[", "(;")):
-        kind, found = "game", islice(_main_lines(format_of(game, path).read(data)), most)
+        kind, found = "game", islice(format_of(game, path).read(data), most)
     else:
-        kind, lines = "line", []
-        for line in text.splitlines():
-            told = re.sub(r'("[^"]*")|(?:^|\s)#.*', r"\1", line)  # but Qh7# and "no. #1" are no comments
-            has_start = "/" in "".join(told.split()[:1])  # of FEN or EPD
-            first, _, moves = told.partition("|") if has_start else ("", "", told)
-            lines.append((first, moves.split()))
-        found = iter(lines)
-    openings, number = list[Opening](), 1
+        kind, found = "line", map(_opening_in, text.splitlines())
+    openings, number = list[Opening](), 0
     try:
-        # No `for` loop, because errors that the iterator itself raises need the number of the game or line,
-        # too.
-        while (opening := next(found, None)) is not None:
-            if any(opening):
-                start = knowledge_of(game).read_start(opening[0])
-                game_history = replay(game, start, opening[1])
+        for number, one in enumerate(found, 1):
+            if isinstance(one, ValueError):
+                raise one
+            if one.start or one.moves:
+                start = knowledge_of(game).read_start(one.start)
+                game_history = replay(game, start, one.moves)
                 if game_history.end_reason() is not None:
                     raise ValueError(f"the game is over before it begins ({game_history.end_reason()})")
                 openings.append(Opening(f"{path.name}:{number}", start, tuple(game_history.actions)))
-            number += 1
     except ValueError as error:
         raise Fatal(f"{path} {kind} {number}: {error}", Exit.BAD_DATA) from error
     if not openings:
@@ -134,12 +127,12 @@ def openings_from_file(game: Game, path: Path, most: int | None = None) -> list[
     return openings
 
 
-def _main_lines(games: Iterator[ReadGame | ValueError]) -> Iterator[tuple[str, list[str]]]:
-    """Yield (start, moves) of each game. Raises ValueError at the first game that cannot be read."""
-    for one in games:
-        if isinstance(one, ValueError):
-            raise one
-        yield one.start, list(one.moves)
+def _opening_in(line: str) -> ReadGame:
+    """Return what a line of a file of openings says."""
+    told = re.sub(r'("[^"]*")|(?:^|\s)#.*', r"\1", line)  # but Qh7# and "no. #1" are no comments
+    has_start = "/" in "".join(told.split()[:1])  # of FEN or EPD
+    start, _, moves = told.partition("|") if has_start else ("", "", told)
+    return ReadGame(start, moves.split())
 
 
 def openings_for(game: Game, source: str, count: int, seed: int) -> Sequence[Opening]:

@@ -11,11 +11,12 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import TextIO
+from typing import Any
 
 import numpy as np
 
@@ -67,7 +68,6 @@ class PlayedGame:
     """+1, 0 or -1 for `first`."""
     reason: str
     """The rules' name, ply_cap, RESIGNATION, FAILURE, TABLE."""
-    plies: int
     failed: str = ""
     """Name of the player who failed."""
     detail: str = ""
@@ -77,6 +77,10 @@ class PlayedGame:
     seconds: tuple[float, float] = field(default=(0.0, 0.0), compare=False)
     """Wall-clock seconds that the two players took for these moves. With several games at once, this includes
     waiting for other games."""
+
+    @property
+    def plies(self) -> int:
+        return len(self.actions)
 
     @property
     def outcome_for_a(self) -> int:
@@ -95,7 +99,7 @@ def ms_a_move(games: Sequence[PlayedGame]) -> tuple[float, float]:
     return 1000 * seconds[0] / max(1, moves[0]), 1000 * seconds[1] / max(1, moves[1])
 
 
-OnGame = Callable[[PlayedGame], None]
+OnGame = Callable[[int, PlayedGame], None]
 
 Until = Callable[[Sequence[PlayedGame]], bool]
 
@@ -112,10 +116,10 @@ async def play_match(
 ) -> list[PlayedGame]:
     """Play `2 * len(openings)` games; games 2i and 2i+1 are the pair of opening i.
 
-    `on_game` is called with each game as it ends. `until` is called with the games of the first opening, of
-    the first two openings, and so on, as soon as all these games have ended. When `until` returns True, all
-    other games are cancelled and the games given to it are the result. So neither the decision nor the result
-    depends on which games end early. The caller closes the players.
+    `on_game` is called with the number of each game, and the game, as it ends. `until` is called with the
+    games of the first opening, of the first two openings, and so on, as soon as all these games have ended.
+    When `until` returns True, all other games are cancelled and the games given to it are the result. So
+    neither the decision nor the result depends on which games end early. The caller closes the players.
     """
     # All workers share one iterator: each takes the next game, so a long game does not delay other workers.
     waiting = enumerate(product(openings, (False, True)))
@@ -142,7 +146,7 @@ async def play_match(
             order = seeded[::-1] if swapped else seeded
             played[index] = finished = await play_game(game, order, opening, settings, swapped=swapped)
             if on_game is not None:
-                on_game(finished)
+                on_game(index, finished)
             if decided():
                 # This also cancels the current task, which returns at once.
                 for task in tasks:
@@ -215,7 +219,6 @@ async def play_game(
         tuple(game_history.actions),
         outcome,
         reason,
-        game_history.ply,
         failed,
         detail,
         (moves[0], moves[1]),
@@ -227,35 +230,34 @@ TERMINATIONS = {FAILURE: "abandoned", TABLE: "adjudication"}
 """Values of PGN's Termination tag (section 9.8.1 of the standard), by reason; else it is "normal"."""
 
 
-class GameFiles:
-    """The files of one match, opened before it starts. Raises Fatal(DISK) for a path that cannot be
-    written."""
+@contextmanager
+def game_files(game: Game, pgn: str, moves: str, event: str) -> Iterator[Callable[[PlayedGame], None]]:
+    """Open the files of one match, before it starts. Yields the function that writes a game to them. Raises
+    Fatal(DISK) for a path that cannot be written."""
+    form = next(iter(knowledge_of(game).formats), None)
+    # Check this before the first game: hours of games must not end without their file.
+    if pgn and form is None:
+        raise Fatal(f"{game.name} has no PGN; write its games with --moves FILE", Exit.CONFIG)
+    before = ""
 
-    def __init__(self, game: Game, pgn: str, moves: str, event: str) -> None:
-        known = knowledge_of(game)
-        # Check this before the first game: hours of games must not end without their file.
-        if pgn and not known.formats:
-            raise Fatal(f"{game.name} has no PGN; write its games with --moves FILE", Exit.CONFIG)
-        self._game, self._format = game, next(iter(known.formats), None)
-        self._event = event
-        self._before = ""
-        self._pgn = _opened(pgn)
-        self._moves = _opened(moves)
+    def write(played: PlayedGame) -> None:
+        nonlocal before
+        # Flushed, so that a match that is killed leaves its games in the file.
+        if pgn_file is not None and form is not None:
+            print(before + to_pgn(game, form, played, event), end="", file=pgn_file, flush=True)
+            before = form.between  # between games, not before the first one
+        if moves_file is not None:
+            print(to_json_line(game, played), file=moves_file, flush=True)
 
-    def write(self, played: PlayedGame) -> None:
-        if self._pgn is not None and self._format is not None:
-            text = self._before + to_pgn(self._game, self._format, played, self._event)
-            # Flushed, so that a match that is killed leaves its games in the file.
-            print(text, end="", file=self._pgn, flush=True)
-            # The separator goes between games, not before the first one.
-            self._before = self._format.between
-        if self._moves is not None:
-            print(to_json_line(self._game, played), file=self._moves, flush=True)
-
-    def close(self) -> None:
-        for file in (self._pgn, self._moves):
-            if file is not None:
-                file.close()
+    with ExitStack() as opened:
+        try:
+            pgn_file, moves_file = (
+                opened.enter_context(Path(path).open("w", encoding="utf-8")) if path else None
+                for path in (pgn, moves)
+            )
+        except OSError as error:
+            raise Fatal(f"{error.filename} cannot be written: {error.strerror}", Exit.DISK) from error
+        yield write
 
 
 def to_pgn(game: Game, form: GameFormat, played: PlayedGame, event: str) -> str:
@@ -277,23 +279,11 @@ def to_pgn(game: Game, form: GameFormat, played: PlayedGame, event: str) -> str:
 def to_json_line(game: Game, played: PlayedGame) -> str:
     """Return a game as JSON, with moves in the game's notation, and with a score if the game has one."""
     game_history = replay_of(game, played)
-    score = {} if (points := game_history.score()) is None else {"score": points}
-    return json.dumps(
-        {
-            "first": played.first,
-            "second": played.second,
-            "outcome": played.outcome,
-            **score,
-            "reason": played.reason,
-            "plies": played.plies,
-            "opening": played.opening,
-            "start": played.start,
-            "moves": game_history.moves_text(),
-            "failed": played.failed,
-            "detail": played.detail,
-        },
-        ensure_ascii=False,
-    )
+    names = ("first", "second", "outcome", "reason", "plies", "opening", "start", "failed", "detail")
+    told: dict[str, Any] = {name: getattr(played, name) for name in names}
+    if (points := game_history.score()) is not None:
+        told["score"] = points
+    return json.dumps({**told, "moves": game_history.moves_text()}, ensure_ascii=False)
 
 
 def replay_of(game: Game, played: PlayedGame) -> GameHistory:
@@ -301,10 +291,3 @@ def replay_of(game: Game, played: PlayedGame) -> GameHistory:
     # The match may have had a larger ply cap than the game's own.
     cap = max(len(played.actions) + 1, game.max_plies)
     return Opening("", played.start, played.actions).game_history(game, cap)
-
-
-def _opened(path: str) -> TextIO | None:
-    try:
-        return Path(path).open("w", encoding="utf-8") if path else None
-    except OSError as error:
-        raise Fatal(f"{path} cannot be written: {error.strerror}", Exit.DISK) from error

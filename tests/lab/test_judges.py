@@ -49,7 +49,7 @@ class Asked:
     def play(self, _game: object, player: str, opponent: str, openings: Sequence[Opening], **_: Any) -> list:
         self.openings.setdefault(f"{player} against {opponent}", []).extend(openings)
         starts = [(one.start, swapped) for one in openings for swapped in (False, True)]
-        return [PlayedGame("a", "b", "x", swapped, start, (), 0, "ply_cap", 0) for start, swapped in starts]
+        return [PlayedGame("a", "b", "x", swapped, start, (), 0, "ply_cap") for start, swapped in starts]
 
 
 @pytest.fixture

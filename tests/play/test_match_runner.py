@@ -91,7 +91,7 @@ def test_search_beats_the_bare_network_and_a_network_its_like_by_nothing(sparse:
 
 
 def test_the_time_of_a_move_is_that_of_its_player_whoever_began() -> None:
-    one = PlayedGame("a", "b", "x", False, "", (), 0, "ply_cap", 5, moves=(3, 2), seconds=(0.3, 0.004))
+    one = PlayedGame("a", "b", "x", False, "", (), 0, "ply_cap", moves=(3, 2), seconds=(0.3, 0.004))
     other = replace(one, swapped=True, moves=(2, 1), seconds=(0.006, 0.1))
     done = report("a", "b", [one, other])
     assert done.ms_a_move == pytest.approx((100.0, 2.5))
