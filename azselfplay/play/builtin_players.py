@@ -152,28 +152,25 @@ class ThinkingPlayer(Player):
         self._threaded = threaded
 
     async def sit_down(self, seed: int) -> Seat:
-        return ThinkingSeat(self, np.random.default_rng(seed))
-
-    async def think(self, game_history: GameHistory, rng: np.random.Generator) -> int:
-        """Return the move to play; `rng` breaks ties."""
-        # For such a quick move, a thread costs more than it saves.
-        if not self._threaded:
-            return self._think(game_history, rng)
-        call = THREADS.submit(self._think, game_history, rng)
-        CALLS.add(call)
-        call.add_done_callback(CALLS.discard)
-        return await asyncio.wrap_future(call)
+        return ThinkingSeat(self._think, self._threaded, np.random.default_rng(seed))
 
 
 class ThinkingSeat(Seat):
-    """One game of a ThinkingPlayer."""
+    """One game of a ThinkingPlayer; `rng` breaks ties."""
 
-    def __init__(self, player: ThinkingPlayer, rng: np.random.Generator) -> None:
-        self._player = player
+    def __init__(self, think: Think, threaded: bool, rng: np.random.Generator) -> None:
+        self._think = think
+        self._threaded = threaded
         self._rng = rng
 
     async def choose(self, game_history: GameHistory) -> int:
-        return await self._player.think(game_history, self._rng)
+        # For a quick move, a thread costs more than it saves.
+        if not self._threaded:
+            return self._think(game_history, self._rng)
+        call = THREADS.submit(self._think, game_history, self._rng)
+        CALLS.add(call)
+        call.add_done_callback(CALLS.discard)
+        return await asyncio.wrap_future(call)
 
 
 class Blend(Player):

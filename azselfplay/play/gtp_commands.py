@@ -95,7 +95,8 @@ def clock_of(main: float, period: float, stones: int) -> GtpClock | None:
 
 Arguments = tuple[str, ...]
 
-Handler = Callable[["Desk", Arguments], str]
+Handler = Callable[["Desk", Arguments], str | None]
+"""Returns the answer; None: it is empty."""
 
 COMMANDS: dict[str, tuple[str, Handler]] = {}
 """Name: (usage, handler)."""
@@ -136,7 +137,7 @@ class Desk:
         usage, handler = COMMANDS[name]
         if not usage.endswith("..."):
             expect(arguments, usage)
-        return handler(self, arguments)
+        return handler(self, arguments) or ""
 
 
 def command(usage: str) -> Callable[[Handler], Handler]:
@@ -150,7 +151,7 @@ def command(usage: str) -> Callable[[Handler], Handler]:
 
 
 @command("boardsize SIZE")
-def _boardsize(desk: Desk, arguments: Arguments) -> str:
+def _boardsize(desk: Desk, arguments: Arguments) -> None:
     size = whole_number(arguments[0], "a size")
     _check_size(desk, size)
     try:
@@ -159,7 +160,6 @@ def _boardsize(desk: Desk, arguments: Arguments) -> str:
     except ValueError as error:
         raise GtpError(f"unacceptable size: {error}") from error
     desk.begin_game()
-    return ""
 
 
 def _check_size(desk: Desk, size: int) -> None:
@@ -176,16 +176,14 @@ def _query_boardsize(desk: Desk, _: Arguments) -> str:
 
 
 @command("clear_board")
-def _clear(desk: Desk, _: Arguments) -> str:
+def _clear(desk: Desk, _: Arguments) -> None:
     desk.board.clear()
     desk.begin_game()
-    return ""
 
 
 @command("komi KOMI")
-def _komi(desk: Desk, arguments: Arguments) -> str:
+def _komi(desk: Desk, arguments: Arguments) -> None:
     desk.board.change(komi=number(arguments[0], "the komi"))
-    return ""
 
 
 @command("get_komi")
@@ -194,15 +192,13 @@ def _get_komi(desk: Desk, _: Arguments) -> str:
 
 
 @command("play COLOUR VERTEX")
-def _play(desk: Desk, arguments: Arguments) -> str:
+def _play(desk: Desk, arguments: Arguments) -> None:
     desk.board.play(colour_of(arguments[0]), arguments[1])
-    return ""
 
 
 @command("undo")
-def _undo(desk: Desk, _: Arguments) -> str:
+def _undo(desk: Desk, _: Arguments) -> None:
     desk.board.undo()
-    return ""
 
 
 @command("fixed_handicap STONES")
@@ -221,11 +217,10 @@ def _place_free_handicap(desk: Desk, arguments: Arguments) -> str:
 
 
 @command("set_free_handicap VERTEX ...")
-def _set_free_handicap(desk: Desk, arguments: Arguments) -> str:
+def _set_free_handicap(desk: Desk, arguments: Arguments) -> None:
     if len(arguments) < LEAST:
         raise GtpError(f"bad vertex list: a handicap has {LEAST} stones at least")
     _place(desk, arguments)
-    return ""
 
 
 def _place(desk: Desk, vertices: Arguments) -> str:
@@ -237,15 +232,14 @@ def _place(desk: Desk, vertices: Arguments) -> str:
 
 
 @command("time_settings MAIN BYO_YOMI STONES")
-def _time_settings(desk: Desk, arguments: Arguments) -> str:
+def _time_settings(desk: Desk, arguments: Arguments) -> None:
     main, period = (max(0.0, number(word, "a time")) for word in arguments[:2])
     clock = clock_of(main, period, whole_number(arguments[2], "the number of stones"))
     desk.set_clocks(clock)
-    return ""
 
 
 @command("kgs-time_settings SYSTEM [MAIN [PERIOD NUMBER]] ...")
-def _kgs_time_settings(desk: Desk, arguments: Arguments) -> str:
+def _kgs_time_settings(desk: Desk, arguments: Arguments) -> None:
     """Set the clocks as on KGS (https://www.gokgs.com/gtp.html): none, absolute, canadian, or Japanese
     byoyomi."""
     system, times = arguments[0].lower() if arguments else "", arguments[1:]
@@ -263,17 +257,15 @@ def _kgs_time_settings(desk: Desk, arguments: Arguments) -> str:
     if system == "byoyomi" and clock is not None:
         clock = replace(clock, is_japanese=clock.period > 0)
     desk.set_clocks(clock)
-    return ""
 
 
 @command("time_left COLOUR TIME STONES")
-def _time_left(desk: Desk, arguments: Arguments) -> str:
+def _time_left(desk: Desk, arguments: Arguments) -> None:
     colour = colour_of(arguments[0])
     seconds, stones = number(arguments[1], "a time"), whole_number(arguments[2], "the number of stones")
     # The length of the periods stays as set by time_settings.
     clock = desk.clocks[colour] or GtpClock(0.0)
     desk.clocks[colour] = replace(clock, remaining=max(0.0, seconds), stones=stones)
-    return ""
 
 
 @command("kata-get-rules")
@@ -282,19 +274,17 @@ def _get_rules(desk: Desk, _: Arguments) -> str:
 
 
 @command("kata-set-rules RULES ...")
-def _set_rules(desk: Desk, arguments: Arguments) -> str:
+def _set_rules(desk: Desk, arguments: Arguments) -> None:
     if not arguments:
         raise GtpError("syntax error: write kata-set-rules RULES")
     desk.board.change(**changes_in(" ".join(arguments)))
-    return ""
 
 
 @command("kata-set-rule KEY VALUE")
-def _set_rule(desk: Desk, arguments: Arguments) -> str:
+def _set_rule(desk: Desk, arguments: Arguments) -> None:
     # GTP words are text; convert JSON's `true` and `false`.
     value = {"true": True, "false": False}.get(arguments[1].lower(), arguments[1])
     desk.board.change(**change_of(arguments[0], value))
-    return ""
 
 
 @command("final_score")
@@ -326,7 +316,7 @@ def _showboard(desk: Desk, _: Arguments) -> str:
 
 
 @command("loadsgf FILE [MOVE]")
-def _loadsgf(desk: Desk, arguments: Arguments) -> str:
+def _loadsgf(desk: Desk, arguments: Arguments) -> None:
     """Load an SGF file. Nothing changes if it cannot be used."""
     path, move = path_and_move(arguments[0])
     # Read the whole file before anything changes.
@@ -334,7 +324,6 @@ def _loadsgf(desk: Desk, arguments: Arguments) -> str:
     _check_size(desk, board.size)
     desk.board = board
     desk.begin_game()
-    return ""
 
 
 LARGEST = 1 << 20

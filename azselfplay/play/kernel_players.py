@@ -74,14 +74,8 @@ def alphabeta_think(game: Game, depth: int) -> Think:
     kernels_for(game.name)
 
     def think(game_history: GameHistory, rng: np.random.Generator) -> int:
-        action, _, _ = alphabeta(
-            # The root moves are in random order, because ties go to the first one.
-            game,
-            game_history,
-            depth,
-            rng.permutation(game_history.legal_actions()),
-        )
-        return action
+        # The root moves are in random order, because ties go to the first one.
+        return alphabeta(game_history, depth, rng.permutation(game_history.legal_actions()))[0]
 
     return think
 
@@ -127,13 +121,12 @@ def kernels_for(game_name: str) -> SimpleNamespace:
     return bind([sys.modules[__name__]], sets)
 
 
-def alphabeta(
-    game: Game, game_history: GameHistory, depth: int, root: npt.NDArray[np.uint16]
-) -> tuple[int, int, int]:
-    """Return (best action, its value in the heuristic's units, number of positions seen).
+def alphabeta(game_history: GameHistory, depth: int, root: npt.NDArray[np.uint16]) -> tuple[int, int]:
+    """Return (best action, its value in the heuristic's units).
 
     `root` uint16[n]: the actions to choose from; ties go to the lowest index.
     """
+    game = game_history.game
     kernels = kernels_for(game.name)
     # Beyond the ply cap there is nothing to search.
     depth = min(depth, game_history.max_plies - game_history.ply)
@@ -143,13 +136,12 @@ def alphabeta(
         actions=np.zeros((rows, game.max_legal), np.uint16),
         scores=np.zeros(game.max_legal, np.int64),
         frames=np.zeros((rows, FRAME), np.int64),
-        seen=np.zeros(1, np.int64),
     )
     buffer = _with_room(game_history, rows)
     chosen, value = kernels.best_root(
         buffer, game_history.ply + 1, depth, game_history.max_plies, root, stack
     )
-    return int(root[chosen]), int(value), int(stack.seen[0])
+    return int(root[chosen]), int(value)
 
 
 def _with_room(game_history: GameHistory, plies: int) -> Positions:
@@ -271,8 +263,6 @@ class Stack(NamedTuple):
     """[max_legal] scratch."""
     frames: npt.NDArray[np.int64]
     """[plies, FRAME]"""
-    seen: npt.NDArray[np.int64]
-    """[1] positions seen so far."""
 
 
 @kernel
@@ -311,8 +301,6 @@ def negamax(
     frames[ply, ALPHA], frames[ply, BETA] = alpha, beta
     enter(positions, n, ply, depth, max_plies, stack)
     while True:
-        # Count each frame once, however often the search comes back to it.
-        stack.seen[0] += frames[ply, NEXT] == 0
         best: int = frames[ply, BEST]
         if frames[ply, NEXT] < frames[ply, COUNT] and best < frames[ply, BETA]:
             at = n + ply - 2

@@ -10,9 +10,10 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable
-from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple, Self
+
+import numpy as np
 
 from azselfplay.games.spec import Game
 from azselfplay.host.exits import Exit, Fatal
@@ -49,11 +50,7 @@ class Strength(NamedTuple):
 
     def simulations_for(self, elo: float) -> int:
         """Return the number of simulations that gives this Elo."""
-        for (fewer, low), (more, high) in pairwise(zip(self.simulations, self.elo, strict=True)):
-            if elo <= high:
-                share = max(0.0, (elo - low) / (high - low))
-                return round(fewer * math.pow(more / fewer, share))
-        return self.simulations[-1]
+        return round(math.exp(np.interp(elo, self.elo, np.log(self.simulations))))
 
 
 def measured(weights: Path, search: str, game: Game) -> Strength | None:

@@ -207,17 +207,11 @@ class PlayEngine:
         if name == "go":
             return self._think("move", now)
         if name == "undo":
-            played = tuple(history.actions)
-            if not played:
-                return [Say("There is no move to take back.")]
             # Go back to the person's last turn; a side may have moved several times in a row.
-            history.take_back(history.ply - 1)
-            while history.actions and history.side_to_move != self._person:
-                history.take_back(history.ply - 1)
-            if history.side_to_move != self._person:  # the person has not moved yet
-                for action in played:
-                    history.play(action)
-                return [Say("You have not moved yet: there is no move of yours to take back.")]
+            movers = [history.game.rules.side_to_move(state) for state in history.states[:-1]]
+            if self._person not in movers:
+                return [Say("You have not moved yet: there is no move to take back.")]
+            history.take_back(len(movers) - 1 - movers[::-1].index(self._person))
             return self._next(now)
         if name == "new":
             if arguments and arguments[0] not in SIDES:

@@ -159,9 +159,8 @@ def play_whole_tree(game: Game, played: Mapping[bytes, int], *, first: bool) -> 
                 own_turn = game_history.side_to_move == player
                 actions = [played[key]] if own_turn else game_history.legal_actions().tolist()
                 after = []
-                start = game.notation.state_to_text(game_history.state)
                 for action in actions:
-                    child = GameHistory(game, start)
+                    child = game_history.up_to(game_history.ply)
                     child.play(action)
                     after.append(walk(child))
                 won, drawn, lost = (sum(column) for column in zip(*after, strict=True))

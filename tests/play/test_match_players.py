@@ -167,7 +167,7 @@ def assert_same_as_minimax(
     game_history: GameHistory, depth: int, evaluate: Callable[..., int], noisy: Callable[..., bool]
 ) -> None:
     game, legal = game_history.game, game_history.legal_actions()
-    action, value, _ = alphabeta(game, game_history, depth, legal)
+    action, value = alphabeta(game_history, depth, legal)
     values = {}
     for one in legal:
         child = np.zeros_like(game_history.state)
@@ -217,7 +217,7 @@ def best_outcome(game_history: GameHistory) -> int:
     """Return the outcome for the first player under perfect play."""
     if game_history.end_reason() is not None:
         return game_history.outcome()
-    value = np.sign(alphabeta(DOTS, game_history, 8, game_history.legal_actions())[1])
+    value = np.sign(alphabeta(game_history, 8, game_history.legal_actions())[1])
     return outcome_for_first_player(int(value), game_history.side_to_move)
 
 
@@ -225,7 +225,7 @@ def test_alphabeta_knows_whose_move_it_is(untaught: SimpleNamespace) -> None:
     """Where players move twice, a search to the end finds the value of retrograde analysis, and a search of
     three plies finds what plain minimax finds."""
     for game_history, value in late_lines():
-        assert np.sign(alphabeta(DOTS, game_history, 8, game_history.legal_actions())[1]) == value
+        assert np.sign(alphabeta(game_history, 8, game_history.legal_actions())[1]) == value
         assert_same_as_minimax(game_history, 3, nothing, never)
 
 
