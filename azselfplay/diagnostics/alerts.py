@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from azselfplay.diagnostics.advice import ADVICE, Advice, told
+from azselfplay.diagnostics.advice import ADVICE, told
 from azselfplay.diagnostics.stretches import Stretch
 from azselfplay.games.spec import PLY_CAP, Game
 from azselfplay.games.stubs import Movers
@@ -95,31 +95,6 @@ NEWEST_GAMES = 100
 
 
 @dataclass(frozen=True)
-class Alert:
-    """A sign that something is wrong."""
-
-    name: str
-    seen: str
-    """What was seen, with numbers."""
-
-    @property
-    def advice(self) -> Advice:
-        return ADVICE[self.name]
-
-    def __post_init__(self) -> None:
-        # Every alert must come with advice.
-        assert self.name in ADVICE, self.name
-
-    @property
-    def short(self) -> str:
-        """A short text for a line on a screen."""
-        return f"{self.name}: {self.seen}"
-
-    def __str__(self) -> str:
-        return told(self.short)
-
-
-@dataclass(frozen=True)
 class Lesson:
     """Training figures at some step."""
 
@@ -172,19 +147,20 @@ def alert(name: str) -> Callable[[Check], Check]:
     """Register the decorated function as the check for the alert `name`."""
 
     def register(check: Check) -> Check:
+        assert name in ADVICE, "every alert must come with advice"
         CHECKS[name] = check
         return check
 
     return register
 
 
-def find_alerts(signs: Signs) -> list[Alert]:
-    """Return all alerts, the most serious first."""
+def find_alerts(signs: Signs) -> dict[str, str]:
+    """Return what was seen, with numbers, by the name of the alert; the most serious first."""
     if signs.step is not None and signs.step < LEAST_STEPS:
-        return []
+        return {}
     # Untrained weights play at random: their games show every sign of a run that does not learn.
     judged = replace(signs, stretches=[one for one in signs.stretches if is_judged(one)])
-    return [Alert(name, seen) for name, check in CHECKS.items() if (seen := check(judged))]
+    return {name: seen for name, check in CHECKS.items() if (seen := check(judged))}
 
 
 def is_judged(stretch: Stretch) -> bool:
@@ -223,8 +199,8 @@ def no_effect(signs: Signs) -> str:
     known = [kl for stretch in recent if (kl := stretch.roots.means()["kl"]) is not None]
     if signs.game.few_positions or len(known) < IN_A_ROW or max(known) >= NO_EFFECT:
         return ""
-    kls, roots = ", ".join(f"{kl:.3f}" for kl in known), recent[-1].roots
-    moves, differs = roots.means()["moves"] or 0.0, roots.differs / max(1, roots.compared)
+    kls, newest = ", ".join(f"{kl:.3f}" for kl in known), recent[-1].roots.means()
+    moves, differs = newest["moves"] or 0.0, newest["differs"] or 0.0
     return (
         f"KL of visits and priors {kls} nats in the last {IN_A_ROW} stretches (limit {NO_EFFECT}); "
         f"{moves:.1f} moves with visits, another first choice than the network's in {differs:.0%}"
@@ -342,7 +318,7 @@ class Watch:
         self._stretches: deque[Stretch] = deque(maxlen=STRETCHES)
         self._lessons: deque[Lesson] = deque(maxlen=LESSONS)
         self._lags: deque[int] = deque(maxlen=NEWEST_GAMES)
-        self._told: dict[str, Alert] = {}
+        self._told: dict[str, str] = {}
 
     def on_games(self, records: Iterable[GameRecord], newest_version: int) -> None:
         """Count games that were just stored, while the server had weights `newest_version`."""
@@ -387,12 +363,12 @@ class Watch:
             self._game, list(self._stretches), list(self._lessons), self.lag,
             figures["samples_per_position"], kept_up, disk_hours, figures["step"], self._network,
         )  # fmt: skip
-        found = {one.name: one for one in find_alerts(signs)}
-        for name, one in found.items():
+        found = {name: f"{name}: {seen}" for name, seen in find_alerts(signs).items()}
+        for name, text in found.items():
             # An alert is logged once, not at each call.
             if name not in self._told:
-                log.warning("ALERT %s", one)
+                log.warning("ALERT %s", told(text))
         for name in self._told.keys() - found.keys():
             log.info("alert over: %s", name)
         self._told = found
-        return [one.short for one in found.values()]
+        return list(found.values())

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -76,12 +76,6 @@ class Sums:
         return spread / (self.count - 1)
 
 
-@dataclass
-class _Player:
-    games: int = 0
-    sums: dict[str, Sums] = field(default_factory=lambda: {name: Sums() for name in FIGURES})
-
-
 class Compared(NamedTuple):
     """A figure of one player compared with the others'."""
 
@@ -98,46 +92,44 @@ class PlayerBook:
     def __init__(self, game: Game) -> None:
         self._movers = Movers(game)
         self._opening = min(OPENINGS[0], game.max_plies // 2)
-        self._players: dict[str, _Player] = {}
-        self._all = _Player()
+        self._players: defaultdict[str, list[Sums]] = defaultdict(lambda: [Sums() for _ in FIGURES])
+        """In the order of FIGURES; every game has a length."""
+        self._all = [Sums() for _ in FIGURES]
 
-    def on_games(self, played: Iterable[tuple[GameRecord, str]]) -> None:
-        """Add games with their players; all follow the rules."""
-        for record, player in played:
-            # Take the first search after the opening, because later searches come closer to knowing the end.
-            searched = np.flatnonzero(record.visited[self._opening :])
-            error = math.nan
-            if len(searched):
-                ply = self._opening + int(searched[0])
-                mover = int(self._movers(record.start, record.actions)[ply])
-                error = (mover * float(record.root_values[ply]) - record.outcome) ** 2
-            values = float(record.plies), float(record.reason == RESIGNATION), error
-            for counted in (self._players.setdefault(player, _Player()), self._all):
-                counted.games += 1
-                for name, value in zip(FIGURES, values, strict=True):
-                    counted.sums[name].add(value)
+    def on_game(self, record: GameRecord, player: str) -> None:
+        """Add a game that follows the rules."""
+        # Take the first search after the opening, because later searches come closer to knowing the end.
+        searched = np.flatnonzero(record.visited[self._opening :])
+        error = math.nan
+        if len(searched):
+            ply = self._opening + int(searched[0])
+            mover = int(self._movers(record.start, record.actions)[ply])
+            error = (mover * float(record.root_values[ply]) - record.outcome) ** 2
+        values = float(record.plies), float(record.reason == RESIGNATION), error
+        for counted in (self._players[player], self._all):
+            for sums, value in zip(counted, values, strict=True):
+                sums.add(value)
 
     @property
     def players(self) -> dict[str, int]:
         """Number of games by player, most first."""
-        return {
-            name: one.games for name, one in sorted(self._players.items(), key=lambda item: -item[1].games)
-        }
+        counts = {name: sums[0].count for name, sums in self._players.items()}
+        return dict(sorted(counts.items(), key=lambda item: -item[1]))
 
     def compared(self, player: str) -> dict[str, Compared]:
         """Comparisons by the names of FIGURES."""
-        sums = self._players[player].sums
-        return {name: compare(name, sums[name], self._all.sums[name] - sums[name]) for name in FIGURES}
+        columns = zip(FIGURES, self._players[player], self._all, strict=True)
+        return {name: compare(name, mine, every - mine) for name, mine, every in columns}
 
     def who_differs(self) -> dict[str, list[str]]:
         """Return, by the names of FIGURES, the players whose games differ significantly, the most different
         first."""
         # With few games, any figure may be far off by chance.
-        enough = {player: one for player, one in self._players.items() if one.games >= LEAST_GAMES}
+        enough = {player: sums for player, sums in self._players.items() if sums[0].count >= LEAST_GAMES}
         differs: dict[str, list[str]] = {}
-        for name in FIGURES:
-            left = {player: one.sums[name] for player, one in enough.items()}
-            pool, found = self._all.sums[name], differs.setdefault(name, [])
+        for at, (name, pool) in enumerate(zip(FIGURES, self._all, strict=True)):
+            left = {player: sums[at] for player, sums in enough.items()}
+            found = differs.setdefault(name, [])
             # One odd player makes all others look odd, so the oddest is removed before the rest are compared
             # again.
             while len(found) < MOST_SET_ASIDE:
@@ -147,7 +139,7 @@ class PlayerBook:
                     break
                 worst = max(odd, key=odd.__getitem__)
                 found.append(worst)
-                pool -= left.pop(worst)
+                pool = pool - left.pop(worst)
         return differs
 
 

@@ -27,79 +27,52 @@ OPENINGS = (10, 20)
 PERCENTILES = (10, 50, 90)
 
 
-@dataclass
+FIGURES = ("kl", "entropy", "top_share", "moves", "differs", "value_shift", "mean_depth")
+"""Means over policy targets: KL(visits || priors) and entropy of the visits, nats; share of the visits that
+the most visited move has; moves with visits (or with a share of the improved policy); whether the most
+visited move did not have the largest prior; |value of the search - value of the network|; mean depth of the
+simulations, plies."""
+
+
 class RootSums:
     """Sums over the policy targets of some games."""
 
-    targets: int = 0
-    entropy: float = 0.0
-    """Entropy of the visits, nats."""
-    top_share: float = 0.0
-    """Share of the visits that the most visited move has."""
-    visited: int = 0
-    """Moves with visits (or with a share of the improved policy)."""
-    compared: int = 0
-    """Targets whose distance from the network's priors is known."""
-    kl: float = 0.0
-    """KL(visits || priors), nats."""
-    differs: int = 0
-    """Targets whose most visited move did not have the largest prior."""
-    valued: int = 0
-    """Targets with a known value of the network."""
-    value_shift: float = 0.0
-    """|value of the search - value of the network|"""
-    measured: int = 0
-    """Targets with a known depth."""
-    depth: float = 0.0
-    """Mean depth of the simulations of a search, plies."""
-    deepest: int = 0
-    """Depth of the deepest simulation of all, plies (not a sum)."""
+    def __init__(self) -> None:
+        self.totals: dict[str, float] = dict.fromkeys(FIGURES, 0.0)
+        """Sums by the names of FIGURES."""
+        self.counts: dict[str, int] = dict.fromkeys(FIGURES, 0)
+        """Targets of which each figure is known."""
+        self.deepest = 0
+        """Depth of the deepest simulation of all, plies (not a sum)."""
 
     def add(self, record: GameRecord) -> None:
         """Count one more game."""
         targets = np.flatnonzero(record.flags & POLICY_TARGET)
-        self.targets += len(targets)
         # Visits are stored one ply after the other: the ply of each, and its share of that ply's visits.
         owner = np.repeat(np.arange(record.plies), record.visited)
         visits = record.visits.astype(np.float64)
         shares = visits / np.bincount(owner, visits, record.plies)[owner]
         entropies = np.bincount(owner, -shares * np.log(shares), record.plies)
-        self.entropy += float(entropies[targets].sum())
         largest = np.zeros(record.plies)
         # `maximum.at`, because many moves belong to one ply.
         np.maximum.at(largest, owner, shares)
-        self.top_share += float(largest[targets].sum())
-        self.visited += int(record.visited[targets].sum(dtype=np.int64))
-        kl = record.prior_kl[targets].astype(np.float64)
         # The KL divergence is NaN if a record does not report it.
-        compared = ~np.isnan(kl)
-        self.compared += int(compared.sum())
-        self.kl += float(kl[compared].sum())
-        self.differs += int(np.count_nonzero(record.flags[targets][compared] & SEARCH_DIFFERS))
-        shift = np.abs(record.root_values[targets] - record.prior_values[targets].astype(np.float64))
-        self.valued += int((~np.isnan(shift)).sum())
-        self.value_shift += float(np.nansum(shift))
-        depth = record.mean_depths[targets].astype(np.float64)
-        self.measured += int((~np.isnan(depth)).sum())
-        self.depth += float(np.nansum(depth))
+        kl = record.prior_kl[targets]
+        differs = np.where(np.isnan(kl), np.nan, record.flags[targets] & SEARCH_DIFFERS != 0)
+        shifts = np.abs(record.root_values[targets] - record.prior_values[targets].astype(np.float64))
+        others = record.visited[targets], differs, shifts, record.mean_depths[targets]
+        for name, column in zip(FIGURES, (kl, entropies[targets], largest[targets], *others), strict=True):
+            values = np.asarray(column, np.float64)
+            self.totals[name] += float(np.nansum(values))
+            self.counts[name] += int(np.count_nonzero(~np.isnan(values)))
         self.deepest = max(self.deepest, int(record.max_depths[targets].max(initial=0)))
 
     def means(self) -> dict[str, float | None]:
         """Return the means by name; None where nothing is known."""
-
-        def mean(total: float, count: int) -> float | None:
-            return total / count if count else None
-
-        return {
-            "kl": mean(self.kl, self.compared),
-            "entropy": mean(self.entropy, self.targets),
-            "top_share": mean(self.top_share, self.targets),
-            "moves": mean(self.visited, self.targets),
-            "differs": mean(self.differs, self.compared),
-            "value_shift": mean(self.value_shift, self.valued),
-            "mean_depth": mean(self.depth, self.measured),
-            "max_depth": float(self.deepest) if self.measured else None,
+        means = {
+            name: self.totals[name] / self.counts[name] if self.counts[name] else None for name in FIGURES
         }
+        return {**means, "max_depth": float(self.deepest) if self.counts["mean_depth"] else None}
 
 
 class Variety:

@@ -6,6 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from azselfplay.diagnostics.advice import ADVICE, told
 from azselfplay.diagnostics.alerts import Lesson, Signs, find_alerts
 from azselfplay.diagnostics.stretches import RootSums, Stretch
 from azselfplay.games import get_game
@@ -20,7 +21,7 @@ def stretch(draws: float = 0.2, *, games: int = 100, plies: int = 80, **reasons:
 
 
 def names(*stretches: Stretch, game: str = "chess", **more: object) -> list[str]:
-    return [alert.name for alert in find_alerts(Signs(get_game(game), stretches, **more))]  # type: ignore[arg-type]
+    return list(find_alerts(Signs(get_game(game), stretches, **more)))  # type: ignore[arg-type]
 
 
 def test_a_healthy_run_and_one_that_has_just_begun_have_no_alert() -> None:
@@ -46,12 +47,12 @@ def test_a_value_that_only_says_draw_is_told_from_one_that_knows_results() -> No
 
 
 def test_an_alert_says_what_was_seen_and_what_to_change() -> None:
-    (alert,) = find_alerts(Signs(CHESS, [stretch(share) for share in (0.1, 0.7, 0.8, 0.9)]))
-    assert alert.short == (
-        "draw collapse: 70%, 80%, 90% draws in the last 3 stretches (least so far 10%; limit 60%)"
-    )
-    assert str(alert).startswith(alert.short)
-    assert "What to do: halve samples.per_position of the trainer. More: docs/" in str(alert)
+    found = find_alerts(Signs(CHESS, [stretch(share) for share in (0.1, 0.7, 0.8, 0.9)]))
+    seen = "70%, 80%, 90% draws in the last 3 stretches (least so far 10%; limit 60%)"
+    assert found == {"draw collapse": seen}
+    text = told(f"draw collapse: {seen}")
+    assert text.startswith(f"draw collapse: {seen}. ")
+    assert "What to do: halve samples.per_position of the trainer. More: docs/" in text
 
 
 def test_untrained_games_and_few_games_say_nothing() -> None:
@@ -116,8 +117,8 @@ def test_memorising_is_a_value_loss_that_rises_on_games_held_out() -> None:
     """It rises there while it falls in training, whatever the policy does."""
     lessons = [Lesson(step, 2.8, 2.5, 0.9 - step / 20, 0.9 + step / 50) for step in range(10)]
     assert names(lessons=lessons) == ["memorising"]
-    (alert,) = find_alerts(Signs(CHESS, [], lessons))
-    assert alert.seen == "value loss on games never trained on 0.96 -> 1.04, value loss 0.75 -> 0.55"
+    (seen,) = find_alerts(Signs(CHESS, [], lessons)).values()
+    assert seen == "value loss on games never trained on 0.96 -> 1.04, value loss 0.75 -> 0.55"
     falls_too = [dataclasses.replace(one, held_out_value_loss=one.value_loss + 0.1) for one in lessons]
     level = [dataclasses.replace(one, value_loss=0.9) for one in lessons]
     unknown = [dataclasses.replace(one, held_out_value_loss=None) for one in lessons]
@@ -133,7 +134,9 @@ def test_memorising_is_a_value_loss_far_above_that_of_training_on_games_held_out
 
 def searching(kl: float) -> Stretch:
     """Return a healthy stretch whose searches differ from the network by `kl` nats."""
-    roots = RootSums(targets=1000, visited=3000, compared=800, kl=800 * kl, differs=40)
+    roots = RootSums()
+    roots.totals.update(moves=3000, kl=800 * kl, differs=40)
+    roots.counts.update(moves=1000, kl=800, differs=800)
     return dataclasses.replace(stretch(), roots=roots)
 
 
@@ -143,10 +146,10 @@ def test_a_search_without_effect_needs_three_stretches_in_a_row() -> None:
     assert names(high, low, low, low) == ["search without effect"]
     assert names(low, low, high) == names(low, low) == names(stretch(), stretch(), stretch()) == []
     assert names(low, low, low, game="tic_tac_toe") == []
-    (alert,) = find_alerts(Signs(CHESS, [low, low, low]))
-    assert "0.040, 0.040, 0.040 nats" in alert.seen
-    assert "3.0 moves with visits, another first choice than the network's in 5%" in alert.seen
-    assert "self_play.search.simulations" in alert.advice.change
+    (seen,) = find_alerts(Signs(CHESS, [low, low, low])).values()
+    assert "0.040, 0.040, 0.040 nats" in seen
+    assert "3.0 moves with visits, another first choice than the network's in 5%" in seen
+    assert "self_play.search.simulations" in ADVICE["search without effect"].change
 
 
 def test_a_stretch_counts_values_as_the_first_player_sees_them() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from doctor_faults import FIGURES, faults
 
-from azselfplay.diagnostics.doctor.machine import GB, Folder, Gpu, Machine, Needs, look_at, machine_findings
+from azselfplay.diagnostics.doctor.machine import GB, Folder, Machine, Needs, look_at, machine_findings
 from azselfplay.diagnostics.doctor.service import (
     Level,
     PortFacts,
@@ -68,7 +68,7 @@ def test_a_containers_limit_counts_as_the_memory_of_its_machine(tmp_path: Path, 
 
 
 def test_a_gpu_that_is_asked_for_must_be_there() -> None:
-    one = replace(WELL, gpus=[Gpu("H200", "550.1", "141 GB")])
+    one = replace(WELL, gpus=["H200 (141 GB, driver 550.1)"])
     assert faults(machine_findings(one, replace(NEEDS, gpus=[0]))) == set()
     assert faults(machine_findings(one, replace(NEEDS, gpus=[0, 1]))) == {"GPUs"}
     # Here torch may see less than its driver, or a GPU that nvidia-smi does not show.

@@ -113,7 +113,8 @@ def test_a_player_is_put_into_quarantine_and_released_by_a_command(
 def book_of(players: dict[str, list[GameRecord]]) -> PlayerBook:
     book = PlayerBook(GAME)
     for player, records in players.items():
-        book.on_games([(record, player) for record in records])
+        for record in records:
+            book.on_game(record, player)
     return book
 
 

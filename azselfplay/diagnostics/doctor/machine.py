@@ -39,13 +39,6 @@ class Folder:
 
 
 @dataclass(frozen=True)
-class Gpu:
-    name: str
-    driver: str
-    memory: str
-
-
-@dataclass(frozen=True)
 class Machine:
     """Facts about this machine."""
 
@@ -59,7 +52,8 @@ class Machine:
     """The folder of games."""
     cache: Folder
     """The folder of compiled code."""
-    gpus: Sequence[Gpu] = ()
+    gpus: Sequence[str] = ()
+    """Name, memory and driver of each."""
     gpu_error: str = ""
     """Why the GPU driver cannot be queried although GPUs seem to exist."""
     torch: Gpus | None = None
@@ -84,21 +78,22 @@ def look_at(folder: Path, cache: Path, *, asks_torch: bool = False) -> Machine:
     """Gather the facts. Writes a file to each folder, and removes it. `asks_torch`: whether its answer
     counts, if it is installed."""
     # Query the GPUs through the driver's program, so that no GPU library is loaded.
-    gpus: list[Gpu] = []
+    gpus: list[str] = []
     gpu_error = ""
     # Only nvidia0, nvidia1, ... count: files such as nvidiactl can exist without a GPU.
     expected = any(path.name[6:].isdigit() for path in Path("/dev").glob("nvidia*"))
     if (program := shutil.which(SMI)) is None:
         gpu_error = f"there is no {SMI}" if expected else ""
     else:
-        query = [program, "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
+        query = [program, "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"]
         try:
             said = subprocess.run(query, capture_output=True, text=True, timeout=SMI_SECONDS, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
             gpu_error = f"{SMI}: {error}"
         else:
             rows = [[word.strip() for word in line.split(",")] for line in said.stdout.splitlines()]
-            gpus = [Gpu(*row[:3]) for row in rows if len(row) >= 3 and not said.returncode]
+            known = [row for row in rows if len(row) == 3 and not said.returncode]
+            gpus = [f"{name} ({memory}, driver {driver})" for name, memory, driver in known]
             if said.returncode and expected:
                 gpu_error = f"{SMI}: {(said.stdout + said.stderr).strip()[:200]}"
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -168,8 +163,7 @@ def machine_findings(machine: Machine, needs: Needs) -> list[Finding]:
     elif machine.files < needs.usual_files:
         files = warning("open files", found, f"{todo}, or many clients will not be let in ({how})")
 
-    there = "; ".join(f"{gpu.name} ({gpu.memory}, driver {gpu.driver})" for gpu in machine.gpus)
-    gpus = ok("GPUs", there or "none")
+    gpus = ok("GPUs", "; ".join(machine.gpus) or "none")
     # GPUs are numbered from 0.
     usable: Sequence[int] = range(len(machine.gpus))
     found = f"{len(machine.gpus)} GPUs here"

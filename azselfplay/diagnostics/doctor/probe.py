@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
+from typing import TypeVar
 
 import zmq
 from zmq.utils.monitor import recv_monitor_message
@@ -42,6 +42,8 @@ from protocol.messages import (
     encode,
 )
 
+M = TypeVar("M", bound=Message)
+
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 5.0
 """Seconds to wait for an answer to HELLO or GET_STATUS; a busy server may take seconds."""
@@ -68,9 +70,10 @@ class _Peer:
         self._socket.send(encode(message))
         return True
 
-    def receive(self, *kinds: type[Message], until: float) -> Message | None:
+    def receive(self, *kinds: type[M]) -> M | None:
         """Return the next message of one of these kinds; other messages are dropped. None if it has not come
         in time."""
+        until = time.monotonic() + ANSWER_SECONDS
         while self._wait(zmq.POLLIN, until):
             try:
                 message = decode(self._socket.recv_multipart()[0])
@@ -100,9 +103,7 @@ class _Peer:
         hello = Hello(
             PROTOCOL_VERSION, role, f"doctor on {socket.gethostname()[:80]}/{os.getpid()}", software()
         )
-        if not self.send(hello):
-            return None
-        answer = self.receive(Welcome, Goodbye, until=time.monotonic() + ANSWER_SECONDS)
+        answer = self.receive(Welcome, Goodbye) if self.send(hello) else None
         assert answer is None or isinstance(answer, Welcome | Goodbye)
         return answer
 
@@ -114,23 +115,13 @@ class _Peer:
         self._socket.close(200)
 
 
-@contextmanager
-def _peer(context: Context, address: Address, name: str) -> Iterator[_Peer]:
-    endpoint = address.leaves if name == "leaves" else address.bulk
-    peer = _Peer(context, endpoint, dict(PORTS)[name], address.keys)
-    try:
-        yield peer
-    finally:
-        peer.close()
-
-
 def probe(address: Address, run: str = "", game: str = "") -> ServiceFacts:
     """Gather the facts; takes up to ten seconds for a port that does not answer. run, game: see
     `ServiceFacts`."""
     context = new_context()
     try:
         ports, status, ahead = [], None, None
-        for offset, (name, _) in enumerate(PORTS):
+        for offset, (name, limit) in enumerate(PORTS):
             place = f"{address.host}:{address.port + offset}"
             # Try a plain connection first, because ZeroMQ would keep retrying without an error.
             unreachable = ""
@@ -145,19 +136,16 @@ def probe(address: Address, run: str = "", game: str = "") -> ServiceFacts:
             if unreachable:
                 ports.append(PortFacts(name, place, unreachable))
                 continue
-            with _peer(context, address, name) as peer:
+            endpoint = (address.leaves, address.bulk)[offset]
+            with closing(_Peer(context, endpoint, limit, address.keys)) as peer:
                 answer = peer.hello("watcher")
                 ports.append(PortFacts(name, place, answer=answer, refused=peer.refused))
                 # The status of one port is enough.
                 if not isinstance(answer, Welcome) or status is not None:
                     continue
                 asked = time.time()
-                found = None
-                if peer.send(GetStatus()):
-                    found = peer.receive(Status, until=time.monotonic() + ANSWER_SECONDS)
-                if isinstance(found, Status):
-                    status = found
-                    there = found.figures.get("time")
+                if peer.send(GetStatus()) and (found := peer.receive(Status)) is not None:
+                    status, there = found, found.figures.get("time")
                     # The server read its clock after about half of the round trip.
                     if isinstance(there, int | float):
                         ahead = there - (asked + time.time()) / 2

@@ -107,7 +107,7 @@ def read_book(games: StoreReader, game: Game, newest: int) -> tuple[PlayerBook, 
         # Old games do not record their player.
         if (player := players.get(stored.seq)) is not None:
             times.append((player, stored.received_at))
-            book.on_games([(record, player)])
+            book.on_game(record, player)
     return book, rates(times)
 
 
