@@ -18,12 +18,13 @@ from in_process import ends
 from azselfplay.games import get_game
 from azselfplay.games.conformance import replay
 from azselfplay.games.game_history import GameHistory
+from azselfplay.games.game_texts import writers_of
 from azselfplay.games.spec import Game
 from azselfplay.games.stubs import Movers
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.lab.report import stored_games
 from azselfplay.lab.report.games_command import main
-from azselfplay.lab.report.stored_games import forms_of, plies
+from azselfplay.lab.report.stored_games import as_pgn, plies
 from azselfplay.store.reader import Range, open_games
 from bench.random_games import entry
 from protocol.records import PER_PLY, GameRecord
@@ -146,7 +147,7 @@ def test_a_game_that_counts_is_exported_with_its_final_score() -> None:
     """The rules must have ended it. Resigned games, and games in which nothing is counted, have no score."""
 
     def as_text(game: Game, record: GameRecord) -> str:
-        return forms_of(game)["text"](game, {"Result": "*"}, record, 0)
+        return as_pgn(writers_of(game)["text"], game, {"Result": "*"}, record, 0)
 
     record = records(DOTS.name, 1)[0]
     final = replay(DOTS, record.actions.tolist())[-1]

@@ -41,18 +41,20 @@ def main() -> int:
     from azselfplay.store.reader import open_games
 
     with closing(open_games(config.run, config.runs)) as games:
-        from azselfplay.lab.report.page import collect, page  # slow to import, so only once there is a run
+        from azselfplay.lab.report.page import alerts_of, page  # slow to import, so only once there is a run
 
         folder = games.path.resolve().parent
-        report = collect(RunFolder(folder.parent, folder.name), games)
+        run = RunFolder(folder.parent, folder.name)
+        alerts = alerts_of(run)
+        text = page(run, games, alerts)
     out = config.out or folder / "report.html"
     try:
         # A browser may be reloading the file at this moment.
-        write_atomically(out, page(report).encode())
+        write_atomically(out, text.encode())
     except OSError as error:
         raise Fatal(f"cannot write {out}: {error.strerror}; choose another --out", Exit.DISK) from error
     # Print alerts for scripts, which do not read the page.
-    for alert in report.alerts or ():
+    for alert in alerts or ():
         print(f"ALERT {told(alert)}", file=sys.stderr)
     print(out)
     return int(Exit.OK)

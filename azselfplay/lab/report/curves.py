@@ -269,20 +269,22 @@ class Curves:
         self._inode = 0
         self._damaged = 0
         self._rest = b""
-        # Rows whose number is divisible by the stride are kept; the stride doubles when there are too many
-        # rows.
-        self._stride = 1
-        self._read = 0
-        """Rows read so far."""
-        self.rows: list[dict[str, float]] = []
-        self._numbers: list[int] = []
-        """Number of each row in the file, which keeps the rows evenly spread."""
+        # Of the rows read so far, those whose number is divisible by the stride are kept; the stride doubles
+        # when there are too many.
+        self._read, self._stride = 0, 1
+        self._kept: list[dict[str, float]] = []
+        self._newest: list[dict[str, float]] = []
+        """The newest row, if it is not among those."""
         self.named: dict[str, None] = {}
         """Figures that only some games have: those with a prefix."""
 
-    def look(self) -> bool:
-        """Read new lines. Returns whether there were any. A file that was replaced or cut is read again from
-        its start."""
+    @property
+    def rows(self) -> list[dict[str, float]]:
+        """The moments that are kept, and the newest one."""
+        return self._kept + self._newest
+
+    def look(self) -> None:
+        """Read new lines. A file that was replaced or cut is read again from its start."""
         try:
             with open_regular(self._path) as file:
                 about = self._path.stat()
@@ -291,7 +293,6 @@ class Curves:
                     self._forget()
                     self._inode = about.st_ino
                 file.seek(self._offset)
-                before = self._read
                 while data := file.read(CHUNK):
                     self._offset += len(data)
                     # The trainer may be in the middle of the last line.
@@ -303,32 +304,23 @@ class Curves:
                             self._damaged += 1
                         else:
                             self._add(row)
-                return self._read > before
         except FileNotFoundError:
             self._forget()
-            return False
 
     def _add(self, row: dict[str, float]) -> None:
         """Add a row. Rows of steps that the trainer repeated after a checkpoint replace the former ones."""
-        while self.rows and self.rows[-1][STEP] >= row[STEP]:
-            self.rows.pop()
-            self._numbers.pop()
-        if self._numbers and self._numbers[-1] % self._stride:  # this row was kept only as the newest
-            self.rows.pop()
-            self._numbers.pop()
+        while self._kept and self._kept[-1][STEP] >= row[STEP]:
+            self._kept.pop()
         # A dict keeps the order of the first appearance.
         self.named.update(dict.fromkeys(name for name in row if name.startswith(PREFIXES)))
         # Keep only the figures that a page needs, because a long run has many rows.
         shown = {name: row[name] for name in (*NAMES, *self.named) if name in row}
-        self.rows.append(shown)
-        self._numbers.append(self._read)
+        self._newest = [shown] if self._read % self._stride else []
+        if not self._newest:
+            self._kept.append(shown)
         self._read += 1
-        if len(self.rows) > 2 * self._most:
-            self._stride *= 2
-            newest = self._numbers[-1]
-            numbered = zip(self._numbers, self.rows, strict=True)
-            kept = [one for one in numbered if one[0] % self._stride == 0 or one[0] == newest]
-            self._numbers, self.rows = [number for number, _ in kept], [row for _, row in kept]
+        if len(self._kept) > 2 * self._most:
+            self._kept, self._stride = self._kept[::2], 2 * self._stride
 
     def history(self, architecture: str = "") -> dict[str, Any]:
         """Return the charts and their figures, for a page: a list for each figure, with one entry per row.

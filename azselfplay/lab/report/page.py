@@ -1,9 +1,9 @@
 """The page of `azplay report`: one HTML file with everything in it, readable offline.
 
 Curves and colours are those of `azplay web`: the file contains the same scripts and style, and the data for
-the scripts as JSON. Everything else, from the alerts to the boards, is HTML. `collect` reads everything that
-the page needs and changes nothing, so the run may go on meanwhile; `page` makes the HTML. A report must also
-work for runs that went wrong: missing or damaged parts are left out, and notes at the end count them.
+the scripts as JSON. Everything else, from the alerts to the boards, is HTML. Nothing is changed, so the run
+may go on meanwhile. A report must also work for runs that went wrong: missing or damaged parts are left out,
+and notes at the end count them.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ from __future__ import annotations
 import base64
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
@@ -61,57 +60,21 @@ THOUSAND = 1000
 # ---- What is read -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Shown:
-    """A game for the page."""
-
-    title: str
-    moves: str
-    boards: list[tuple[str, str]]
-    """(caption, HTML)"""
-
-
-@dataclass(frozen=True)
-class Report:
-    """A run at the time of reading."""
-
-    run: RunFolder
-    about: Mapping[str, Any]
-    """run.json"""
-    figures: Mapping[str, Any]
-    """figures.json of the trainer."""
-    curves: Curves
-    bins: list[Bin]
-    games: list[Shown]
-    alerts: list[str] | None
-    """The newest that the trainer has recorded; None: it has judged nothing yet."""
-
-
-def collect(run: RunFolder, games: StoreReader) -> Report:
-    """Read everything. Raises Fatal(BAD_DATA) if run.json is damaged."""
-    curves = Curves(run.figures_log)
-    with suppress(OSError):
-        curves.look()
-    bins = merged(by_version(games))
+def alerts_of(run: RunFolder) -> list[str] | None:
+    """Return the newest alerts that the trainer has recorded; None: it has judged nothing yet."""
     newest = newest_row(run)
     alerts = newest.get("alerts")
-    if not alerts and newest.get(STEP, 0) < LEAST_STEPS:
-        alerts = None
-    # If run.json is missing, use what the store knows, because a report must also work for runs that went
-    # wrong.
-    about = run.describe() if run.about.is_file() else {"game": games.game}
-    return Report(
-        run, about, run.read_figures(), curves, bins, sample_games(games),
-        [str(alert) for alert in alerts] if isinstance(alerts, list) else None,
-    )  # fmt: skip
+    if not isinstance(alerts, list) or (not alerts and newest.get(STEP, 0) < LEAST_STEPS):
+        return None
+    return [str(alert) for alert in alerts]
 
 
-def sample_games(games: StoreReader) -> list[Shown]:
-    """Return the first, the middle and the newest game, skipping damaged ones."""
+def sample_games(games: StoreReader) -> Iterator[str]:
+    """Yield HTML of the first, the middle and the newest game, skipping damaged ones."""
     low, high = games.span()
     wanted = sorted({low, (low + high) // 2, high}) if high else []
     names = {low: "first", high: "newest"}
-    game, found = get_game(games.game), []
+    game = get_game(games.game)
     for stored in games.numbered(wanted):
         boards = list[tuple[int, str, str]]()
         try:
@@ -131,11 +94,11 @@ def sample_games(games: StoreReader) -> list[Shown]:
         )
         moves = said(game, game_history.states, game_history.actions)
         text = " ".join(moves[:MOVES]) + (" ..." if len(moves) > MOVES else "")
-        captioned = [
-            (f"after ply {number}, {moves[number - 1]}{value}", drawn) for number, value, drawn in boards
-        ]
-        found.append(Shown(title, text, captioned))
-    return found
+        drawn = "".join(
+            f'<div>{board}<p class="note">after ply {number}, {escape(moves[number - 1] + value)}</p></div>'
+            for number, value, board in boards
+        )
+        yield f'<h3>{escape(title)}</h3><div class="boards">{drawn}</div><p class="note">{escape(text)}</p>'
 
 
 def picture(game: Game, state: State, move: str) -> str:
@@ -148,41 +111,43 @@ def picture(game: Game, state: State, move: str) -> str:
 # ---- What is shown ------------------------------------------------------------------------------
 
 
-def page(report: Report) -> str:
-    """Return the whole page as HTML. Its script draws the curves, from data in the page."""
-    name, now = escape(report.run.name), datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    parts = [
-        f"<h1>{name}</h1>",
-        f'<p class="state">{escape(str(report.about["game"]).replace("_", " "))}, read {now}</p>',
-        "<h2>Alerts</h2>",
-        _alerts(report),
-        "<noscript><p>Scripts draw the charts, and are switched off here.</p></noscript>",
-        '<section id="curves"></section>',
-        "<h2>The games</h2>" if report.bins else "<h2>The games</h2><p>No game is finished yet.</p>",
-        '<div id="games" class="grid"></div>',
-    ]
-    for game in report.games:
-        boards = [f'<div>{board}<p class="note">{escape(text)}</p></div>' for text, board in game.boards]
-        parts.append(
-            f'<h3>{escape(game.title)}</h3><div class="boards">{"".join(boards)}</div>'
-            f'<p class="note">{escape(game.moves)}</p>'
-        )
+def page(run: RunFolder, games: StoreReader, alerts: list[str] | None) -> str:
+    """Return the whole page as HTML. Its script draws the curves, from data in the page. Raises
+    Fatal(BAD_DATA) if run.json is damaged."""
+    curves = Curves(run.figures_log)
+    with suppress(OSError):
+        curves.look()
+    bins = merged(by_version(games))
+    # If run.json is missing, use what the store knows, because a report must also work for runs that went
+    # wrong.
+    about = run.describe() if run.about.is_file() else {"game": games.game}
+    name, now = escape(run.name), datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     notes = [
-        f"Results and ends count all {sum(one.games for one in report.bins):,} games.",
+        f"Results and ends count all {sum(one.games for one in bins):,} games.",
         "A game in which several weights versions played counts for the newest.",
     ]
-    if report.curves.damaged:
-        notes.append(f"{report.curves.damaged:,} lines of figures.jsonl could not be read.")
-    noted = "".join(f'<p class="note">{escape(note)}</p>' for note in notes)
-    parts += ["<h2>The run</h2>", _facts(report), '<section id="settings"></section>', noted]
+    if curves.damaged:
+        notes.append(f"{curves.damaged:,} lines of figures.jsonl could not be read.")
+    parts = [
+        f"<h1>{name}</h1>",
+        f'<p class="state">{escape(str(about["game"]).replace("_", " "))}, read {now}</p>',
+        "<h2>Alerts</h2>",
+        _alerts(alerts),
+        "<noscript><p>Scripts draw the charts, and are switched off here.</p></noscript>",
+        '<section id="curves"></section>',
+        "<h2>The games</h2>" if bins else "<h2>The games</h2><p>No game is finished yet.</p>",
+        '<div id="games" class="grid"></div>',
+        *sample_games(games),
+        "<h2>The run</h2>",
+        _facts(about, run.read_figures()),
+        '<section id="settings"></section>',
+        *(f'<p class="note">{escape(note)}</p>' for note in notes),
+    ]
     shown = {
-        "run": report.run.name,
-        "history": {
-            **report.curves.history(report.run.read_architecture()),
-            "strength": strength_of(report.run),
-        },
-        "games": game_charts(report.bins) if report.bins else [],
-        "settings": settings_of(report.run),
+        "run": run.name,
+        "history": {**curves.history(run.read_architecture()), "strength": strength_of(run)},
+        "games": game_charts(bins) if bins else [],
+        "settings": settings_of(run),
     }
     # Without `<`, the data cannot close the element around it.
     data = msgspec.json.encode(shown).replace(b"<", b"\\u003c").decode()
@@ -200,13 +165,13 @@ def page(report: Report) -> str:
     )
 
 
-def _alerts(report: Report) -> str:
-    if not report.alerts:
+def _alerts(alerts: list[str] | None) -> str:
+    if not alerts:
         known = "None. docs/troubleshooting.md describes all alerts."
         unknown = f"Not recorded: nothing is judged before training step {LEAST_STEPS:,}."
-        return f'<p class="note">{unknown if report.alerts is None else known}</p>'
+        return f'<p class="note">{unknown if alerts is None else known}</p>'
     found = []
-    for alert in report.alerts:
+    for alert in alerts:
         name, _, seen = alert.partition(": ")
         text = f"<h3>{escape(name)}</h3>{escape(seen)}."
         if (advice := ADVICE.get(name)) is not None:  # a newer trainer may know more alerts
@@ -220,13 +185,11 @@ def _alerts(report: Report) -> str:
     return "\n".join(found)
 
 
-def _facts(report: Report) -> str:
+def _facts(about: Mapping[str, Any], figures: Mapping[str, Any]) -> str:
     # Alerts are shown in another place.
-    figures = {
-        key: one for key, one in report.figures.items() if key != "alerts" and one not in (None, "", {})
-    }
+    told = {key: one for key, one in figures.items() if key != "alerts" and one not in (None, "", {})}
     shown = []
-    for title, rows in (("Made", report.about), ("The trainer's last figures", figures)):
+    for title, rows in (("Made", about), ("The trainer's last figures", told)):
         lines = "".join(
             f"<tr><td>{escape(NAMES.get(key, key.replace('_', ' ')))}</td><td>{escape(_text(one))}</td></tr>"
             for key, one in rows.items()

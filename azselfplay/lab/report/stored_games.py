@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial, reduce
+from functools import reduce
 from operator import add
 from pathlib import Path
 from typing import Any, TextIO
@@ -51,9 +51,6 @@ PROGRESS_SECONDS = 5.0
 
 _IMPORTED = re.compile(r"(.*?) - (.*?)(?: ([\d?]{4}[-/.].*|[\d?]{4}))?")
 """Matches the source of an imported game: players and date (`games_command.record_of`)."""
-
-Writer = Callable[[Game, dict[str, str], GameRecord, int], str]
-"""(game, tags, record, number of other moves of each search to add) -> the game as text."""
 
 
 # ---- For people ---------------------------------------------------------------------------------
@@ -179,22 +176,17 @@ def _results(name: str, results: Bin) -> str:
 # ---- For other programs -------------------------------------------------------------------------
 
 
-def forms_of(game: Game) -> dict[str, Writer]:
-    """Return the formats in which games can be written, the usual one first: `PGN`, `CSA`, `KIF`, `text`."""
-    return {form: partial(as_pgn, write) for form, write in writers_of(game).items()}
-
-
 def export(
     games: StoreReader, wanted: Range, form: str, others: int, out: Path | None, say: Callable[[str], None]
 ) -> tuple[int, int]:
     """Write the games in `wanted` to `out` (None: standard output). Returns (exported, damaged) games.
 
-    form: one of `forms_of`, in upper or lower case; "" is the first. others: how many other moves of each
+    form: one of `writers_of`, in upper or lower case; "" is the first. others: how many other moves of each
     search to add, the most visited ones. Raises Fatal(CONFIG) for a format that the game does not have, or a
     file that cannot be written.
     """
     game = get_game(games.game)
-    writers = forms_of(game)
+    writers = writers_of(game)
     names = {name.lower(): name for name in writers}
     name = names.get(form.lower() or next(iter(names)))
     if name is None:
@@ -208,7 +200,7 @@ def export(
         for stored in games.rows(wanted):
             try:
                 record = stored.record(game)
-                text = writers[name](game, tags(event, stored, record), record, others)
+                text = as_pgn(writers[name], game, tags(event, stored, record), record, others)
             except (BadRecord, ValueError) as error:
                 damaged += 1
                 say(f"game {stored.seq} is damaged: {error}")
@@ -259,7 +251,8 @@ def tags(event: str, stored: Stored, record: GameRecord) -> dict[str, str]:
 
 
 def as_pgn(write: GameWriter, game: Game, headers: dict[str, str], record: GameRecord, others: int) -> str:
-    """Return a game as PGN, or in another format. Raises ValueError if it breaks the rules."""
+    """Return a game as PGN, or in another format, with `others` other moves of each search. Raises ValueError
+    if it breaks the rules."""
     game_history = GameHistory(game, record.start, record.max_plies)
     moves = [
         WrittenMove(ply.move, comment(ply), [((move,), said) for move, said in other_moves(ply, others)])

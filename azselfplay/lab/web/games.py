@@ -7,10 +7,10 @@ in memory for a while, because stepping through a game requests each of its posi
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from http import HTTPStatus
 from threading import Lock
 from typing import Any
@@ -18,13 +18,12 @@ from typing import Any
 import numpy as np
 
 from azselfplay.games import get_game
-from azselfplay.games.boards import Clicks, Spot
 from azselfplay.games.game_history import GameHistory, board_text, replay
-from azselfplay.games.game_texts import TEXT, said
+from azselfplay.games.game_texts import TEXT, said, writers_of
 from azselfplay.games.knowledge import RESULTS, knowledge_of, picture_of, sides_on_picture
 from azselfplay.games.spec import PLY_CAP, RECORDED, RESIGNATION, Game, State
 from azselfplay.host.runs import RunFolder
-from azselfplay.lab.report.stored_games import Ply, forms_of, plies, tags, versions
+from azselfplay.lab.report.stored_games import Ply, as_pgn, plies, tags, versions
 from azselfplay.lab.web.guarding import Trouble
 from azselfplay.store.reader import StoreReader
 from azselfplay.store.rows import COLUMNS, DATA, Stored
@@ -63,18 +62,18 @@ class Filter:
     max_plies: int = 0
     """0: no limit."""
 
-    def clauses(self) -> list[tuple[str, list[Any]]]:
-        """Return SQL with a `?` for each value."""
-        version = "version_min <= ? AND version_max >= ?"
-        possible: list[tuple[bool, str, list[Any]]] = [
-            (self.outcome is not None, "outcome = ?", [self.outcome]),
-            (bool(self.reason), "reason = ?", [self.reason]),
-            (bool(self.source), "source = ?", [self.source]),
-            (self.version is not None, version, [self.version, self.version]),
-            (self.min_plies > 0, "plies >= ?", [self.min_plies]),
-            (self.max_plies > 0, "plies <= ?", [self.max_plies]),
-        ]
-        return [(text, values) for is_asked, text, values in possible if is_asked]
+    def clauses(self) -> dict[str, Any]:
+        """Return SQL with a `?` each, and the values."""
+        possible = {
+            "outcome = ?": self.outcome,
+            "reason = ?": self.reason or None,
+            "source = ?": self.source or None,
+            "version_min <= ?": self.version,
+            "version_max >= ?": self.version,
+            "plies >= ?": self.min_plies or None,
+            "plies <= ?": self.max_plies or None,
+        }
+        return {text: value for text, value in possible.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -92,7 +91,7 @@ class Shelf:
     """The games of all runs. Any thread may use it."""
 
     def __init__(self) -> None:
-        self._open: OrderedDict[tuple[str, bytes], Open] = OrderedDict()
+        self._opened = lru_cache(KEPT)(_opened)
         self._lock = Lock()
 
     def listed(self, run: RunFolder, wanted: Filter, before: int) -> dict[str, Any]:
@@ -102,11 +101,10 @@ class Shelf:
             # 0 asks for the newest page.
             last = min(before - 1, high) if before else high
             first = max(low, last - LOOKED_AT + 1)
-            clauses = [("seq BETWEEN ? AND ?", [first, last]), *wanted.clauses()]
-            where = " AND ".join(text for text, _ in clauses)
-            values = [value for _, some in clauses for value in some]
+            clauses = {"seq >= ?": first, "seq <= ?": last, **wanted.clauses()}
+            where = " AND ".join(clauses)
             sql = f"SELECT {COLUMNS}, {DATA} FROM games WHERE {where} ORDER BY seq DESC LIMIT {PAGE}"
-            rows, game = [Stored.of(row) for row in games.query(sql, *values)], get_game(games.game)
+            rows, game = [Stored.of(row) for row in games.query(sql, *clauses.values())], get_game(games.game)
             # Leave out the first reason, which stands for a game that is not over.
             reasons = [reason.name for reason in game.end_reasons[1:]]
             # A page that is not full has read as many games as it may, so the next page begins before these.
@@ -134,7 +132,7 @@ class Shelf:
             "player": one.record.source,
             "simulations": None if one.record.is_imported else one.record.simulations,
             "score": one.played.score(),
-            "forms": list(forms_of(one.game)),
+            "forms": list(writers_of(one.game)),
             "moves": said(one.game, one.played.states, one.played.actions),
             "numbers": [words.number(state) for state in one.played.states[:-1]] if words.number else None,
             "names": sides_on_picture(one.game),
@@ -195,16 +193,16 @@ class Shelf:
         return one.played.up_to(ply)
 
     def download(self, run: RunFolder, number: int, form: str, others: int) -> tuple[str, str]:
-        """Return (file name, contents) of a game in one of its `forms_of`; "" is the first. `others`: number
-        of other moves of each search to add."""
+        """Return (file name, contents) of a game in a format of `writers_of`; "" is the first. `others`:
+        number of other moves of each search to add."""
         one = self._of(run, number)
-        forms = forms_of(one.game)
+        forms = writers_of(one.game)
         form = form or next(iter(forms))
         if form not in forms:
             text = f"Games of {one.game.name} can be had as {' or '.join(forms)}, not as {form[:40]!r}."
             raise Trouble(text, HTTPStatus.BAD_REQUEST)
         its_tags = tags(f"azselfplay {run.name}", one.stored, one.record)
-        text = forms[form](one.game, its_tags, one.record, others)
+        text = as_pgn(forms[form], one.game, its_tags, one.record, others)
         ending = ENDINGS.get(form, form.lower())
         with_others = "-variations" if others else ""
         return f"{run.name}-{number}{with_others}.{ending}", text + "\n"
@@ -223,21 +221,18 @@ class Shelf:
         # Keep the lock while a game is replayed: a page requests the game several times at once, and one
         # replay is enough.
         with self._lock:
-            kept = self._open.get((run.name, stored.uid))
-            if kept is None:
-                try:
-                    game = get_game(name)
-                    record = stored.record(game)
-                    played = GameHistory(game, record.start, record.max_plies)
-                    kept = Open(game, stored, record, played, list(plies(game, record, played)))
-                except (BadRecord, ValueError) as error:
-                    text = f"Game {stored.seq} is damaged: {error}"
-                    raise Trouble(text, HTTPStatus.UNPROCESSABLE_ENTITY) from error
-                self._open[run.name, stored.uid] = kept
-            self._open.move_to_end((run.name, stored.uid))
-            while len(self._open) > KEPT:
-                self._open.popitem(last=False)
-            return kept
+            return self._opened(name, stored)
+
+
+def _opened(name: str, stored: Stored) -> Open:
+    try:
+        game = get_game(name)
+        record = stored.record(game)
+        played = GameHistory(game, record.start, record.max_plies)
+        return Open(game, stored, record, played, list(plies(game, record, played)))
+    except (BadRecord, ValueError) as error:
+        text = f"Game {stored.seq} is damaged: {error}"
+        raise Trouble(text, HTTPStatus.UNPROCESSABLE_ENTITY) from error
 
 
 @contextmanager
@@ -297,15 +292,11 @@ def board(game: Game, state: State, move: str, *, side: int = 0, is_over: bool =
         "position": game.notation.state_to_text(state),
         "width": 0.0 if clicks is None else clicks.width,
         "height": 0.0 if clicks is None else clicks.height,
-        "spots": [] if clicks is None else [list(spot) for spot in spots_of(clicks, turned=bool(turned))],
+        # On a turned picture, every spot is in the opposite place.
+        "spots": []
+        if clicks is None
+        else [list(spot.opposite(clicks.width, clicks.height) if turned else spot) for spot in clicks.spots],
     }
-
-
-def spots_of(clicks: Clicks, *, turned: bool) -> tuple[Spot, ...]:
-    """Return the spots to click; on a turned picture, every spot is in the opposite place."""
-    if not turned:
-        return clicks.spots
-    return tuple(spot.opposite(clicks.width, clicks.height) for spot in clicks.spots)
 
 
 def moves(game: Game, state: State, actions: Iterable[int]) -> list[dict[str, Any]]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,46 +38,28 @@ class Played:
 
 
 class Players:
-    """The players of one run. Only one thread at a time reads; others wait."""
+    """The players of one run. Only one thread at a time may use it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._lock = threading.Lock()
-        self._reader: StoreReader | None = None
         self._inode = 0
         self._games: dict[int, Played] = {}
         """The newest games, by number."""
 
-    def close(self) -> None:
-        """Close the store; `rates` opens it again."""
-        with self._lock:
-            self._close()
-
-    def _close(self) -> None:
-        if self._reader is not None:
-            self._reader.close()
-            self._reader = None
-
     def rates(self, now: float | None = None) -> list[dict[str, Any]]:
         """Return one row for each recently active player, the most active first. A missing store gives none.
 
-        now: end of the window, in seconds since 1970.
+        The store is closed again each time, so that a deleted run frees its disk space. now: end of the
+        window, in seconds since 1970.
         """
-        with self._lock:
-            try:
-                inode = self._path.stat().st_ino
-                if self._reader is not None and inode != self._inode:  # a new run under the old name
-                    self._forget()
-                if self._reader is None:
-                    self._reader, self._inode = StoreReader(self._path), inode
-                return self._rates(self._reader, time.time() if now is None else now)
-            except (Fatal, OSError, TypeError, ValueError):  # or a row with damaged numbers
-                self._forget()
-                return []
-
-    def _forget(self) -> None:
-        self._close()
-        self._games.clear()
+        try:
+            inode = self._path.stat().st_ino
+            if inode != self._inode:  # a new run under the old name
+                self._inode, self._games = inode, {}
+            with closing(StoreReader(self._path)) as reader:
+                return self._rates(reader, time.time() if now is None else now)
+        except (Fatal, OSError, TypeError, ValueError):  # or a row with damaged numbers
+            return []
 
     def _rates(self, reader: StoreReader, now: float) -> list[dict[str, Any]]:
         low, high = reader.span()

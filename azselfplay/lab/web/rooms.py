@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from azselfplay.games.game_history import GameHistory, replay
+from azselfplay.games.game_history import replay
 from azselfplay.games.game_texts import said, writers_of
 from azselfplay.games.knowledge import RESULTS, WrittenMove, knowledge_of, sides_on_picture
 from azselfplay.games.spec import State
@@ -120,28 +120,27 @@ class Rooms:
     def __init__(self, threads: int) -> None:
         self.nets = Nets(threads)
         self._rooms: dict[str, Room] = {}
-        self._opening = 0
+        """Open games, the least recently used one first."""
+        self._opening = asyncio.Lock()
 
     async def open(self, run: RunFolder, weights: Path, terms: Terms) -> Room:
         """Open a new game. Loading the network takes seconds, compiling a game's kernels for the first time
-        up to a minute. Raises Trouble(503) if all places are taken by games that are searching or being
-        opened, Fatal if the weights cannot be used, and ValueError if the moves of `terms` cannot be
-        played."""
-        if len(self._rooms) + self._opening >= MOST_ROOMS:
-            idle = [room for room in self._rooms.values() if not room.lock.locked()]
-            if not idle:
-                text = f"The network is thinking about {MOST_ROOMS} games at this moment. Try again soon."
-                raise Trouble(text, HTTPStatus.SERVICE_UNAVAILABLE)
-            self.leave(min(idle, key=lambda room: room.used_at))
+        up to a minute, so games are opened one at a time. Raises Trouble(503) if all places are taken by
+        games that are searching, Fatal if the weights cannot be used, and ValueError if the moves of `terms`
+        cannot be played."""
 
         def ready(net: LoadedNet) -> Thinker:
             thinker = Thinker(net, HASH_MIB, LEAVES, 0, search_for("", net.game, weights))
             thinker.warm_up()
             return thinker
 
-        # Count this game from now on, because opening takes seconds, in which others may open games, too.
-        self._opening += 1
-        try:
+        async with self._opening:
+            if len(self._rooms) >= MOST_ROOMS:
+                idle = next((room for room in self._rooms.values() if not room.lock.locked()), None)
+                if idle is None:
+                    text = f"The network is thinking about {MOST_ROOMS} games at this moment. Try again soon."
+                    raise Trouble(text, HTTPStatus.SERVICE_UNAVAILABLE)
+                self.leave(idle)
             net = await self.nets.take(weights)
             try:
                 thinker = await asyncio.to_thread(ready, net)
@@ -149,17 +148,15 @@ class Rooms:
             except BaseException:
                 self.nets.give_back(weights)
                 raise
-        finally:
-            self._opening -= 1
-        self._rooms[room.token] = room
-        return room
+            self._rooms[room.token] = room
+            return room
 
     def find(self, token: str) -> Room:
         """Return an open game. Raises Trouble if there is none."""
-        room = self._rooms.get(token)
+        room = self._rooms.pop(token, None)
         if room is None:
             raise Trouble("That game is no longer open. Start a new one.", HTTPStatus.GONE)
-        room.used_at = asyncio.get_running_loop().time()
+        self._rooms[token] = room  # moved to the end: used last
         return room
 
     def leave(self, room: Room) -> None:
@@ -198,18 +195,15 @@ class Room:
         self.token = token
         self.run = run
         self.weights = weights
-        self.used_at = asyncio.get_running_loop().time()
-        """When it was last used, in seconds of the event loop."""
         self.lock = asyncio.Lock()
         self.thinker = thinker
         self._game = thinker.game
         self._terms = terms
-        self._played = self._replayed(terms.moves + terms.played)
+        moves = terms.moves + terms.played
+        self._played = replay(self._game, terms.start, moves, terms.max_plies, draws_end=False)
         self._found: dict[str, Any] | None = None
         """The newest search result, for the position before the network's move or for the present
         position."""
-        self._said: list[tuple[int, str]] = []
-        """(action, text for people) of the moves so far, so that each move is put into words only once."""
 
     # ---- What a person does ---------------------------------------------------------------------
 
@@ -239,21 +233,13 @@ class Room:
 
     def take_back(self) -> None:
         """Return to the position before the person's last move."""
-        texts, first = self._played.moves_text(), len(self._terms.moves)
-        going = self._replayed(texts[:first])
+        first = len(self._terms.moves)
         # Sides need not alternate: in Dots and Boxes a player may move several times in a row.
-        turns = []
-        for text in texts[first:]:
-            if going.side_to_move == self._terms.side:
-                turns.append(going.ply)
-            going.play_text(text)
-        if not turns:
+        movers = [self._game.rules.side_to_move(state) for state in self._played.states[first:-1]]
+        if self._terms.side not in movers:
             raise Trouble("There is no move of yours to take back.", HTTPStatus.CONFLICT)
-        self._played = self._replayed(texts[: turns[-1]])
+        self._played = self._played.up_to(first + len(movers) - 1 - movers[::-1].index(self._terms.side))
         self._found = None
-
-    def _replayed(self, moves: Sequence[str]) -> GameHistory:
-        return replay(self._game, self._terms.start, moves, self._terms.max_plies, draws_end=False)
 
     # ---- Searching ------------------------------------------------------------------------------
 
@@ -324,13 +310,6 @@ class Room:
         mine = over is None and played.side_to_move == self._terms.side
         legal = played.legal_actions().tolist() if mine else []
         before = played.actions[-1] if played.actions else None
-        # Put only new moves into words, because a page requests this view after each move.
-        actions, same = played.actions, 0
-        while same < min(len(actions), len(self._said)) and self._said[same][0] == actions[same]:
-            same += 1
-        new, last_same = actions[same:], actions[same - 1] if same else None
-        texts = said(self._game, played.states[same:], new, last_same)
-        self._said[same:] = zip(new, texts, strict=True)
         return {
             "room": self.token,
             "weights": self.thinker.net.name,
@@ -343,7 +322,7 @@ class Room:
                 for move, action in zip(moves(self._game, played.state, legal), legal, strict=True)
             ],
             "moves": played.moves_text(),
-            "said": [text for _, text in self._said],
+            "said": said(self._game, played.states, played.actions),
             "numbers": [words.number(state) for state in played.states[:-1]] if words.number else None,
             "movers": [int(self._game.rules.side_to_move(state)) for state in played.states[:-1]],
             "first": len(self._terms.moves),

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Any
 
@@ -53,22 +54,19 @@ Updates = asyncio.Queue[bytes | None]
 
 
 class Files:
-    """The files of one run that are read. Only one thread at a time may use it, so the event loop takes
-    `lock` first. The thread of a cancelled reading goes on without it, so threads take a lock, too."""
+    """The files of one run that are read, by one thread at a time."""
 
     def __init__(self, run: RunFolder) -> None:
         self.run = run
-        self.lock = asyncio.Lock()
-        self._in_thread = threading.Lock()
+        self._turn = threading.Lock()
         self.curves = Curves(run.figures_log)
         self.players = Players(run.games)
 
     def look(self) -> dict[str, Any]:
         """Read new data. Returns the present figures. Raises Trouble if the run is gone."""
         if not (self.run.about.is_file() or self.run.games.is_file()):
-            self.players.close()
             raise Trouble(f"Run {self.run.name} is gone: it is being deleted, or was moved.", HTTPStatus.GONE)
-        with self._in_thread:
+        with self._turn:
             self.curves.look()
             about = summary(self.run)
             return {
@@ -80,7 +78,7 @@ class Files:
 
     def history(self) -> dict[str, Any]:
         """Return all curves, and the strength of the networks."""
-        with self._in_thread:
+        with self._turn:
             self.curves.look()
             return {**self.curves.history(self.run.read_architecture()), "strength": strength_of(self.run)}
 
@@ -109,27 +107,18 @@ class Watching:
     def __init__(self, group: asyncio.TaskGroup, reading: Reading) -> None:
         self._group = group
         self._reading = reading
-        self._files: dict[str, Files] = {}
         self._watched: dict[str, _Watched] = {}
+        self._kept = lru_cache(KEPT)(lambda path: Files(RunFolder(path.parent, path.name)))
+        """Files by the folder of their run."""
 
     def files_of(self, run: RunFolder) -> Files:
-        """Return the files of a run. If there are too many, the least recently used files of unwatched runs
-        are dropped."""
-        found = self._files.pop(run.name, None) or Files(run)
-        self._files[run.name] = found
-        idle = [name for name in self._files if name not in self._watched and name != run.name]
-        for name in idle[: max(0, len(self._files) - KEPT)]:
-            files = self._files[name]
-            if not files.lock.locked():  # otherwise a thread is reading them
-                del self._files[name]
-                files.players.close()
-        return found
+        """Return the files of a run. Those of an unwatched run are dropped if others were used since."""
+        watched = self._watched.get(run.name)
+        return watched.files if watched is not None else self._kept(run.path)
 
     async def history(self, run: RunFolder) -> dict[str, Any]:
         """Return the curves of a run up to now."""
-        files = self.files_of(run)
-        async with files.lock:
-            return await self._reading(files.history)
+        return await self._reading(self.files_of(run).history)
 
     @asynccontextmanager
     async def watch(self, run: RunFolder) -> AsyncIterator[Updates]:
@@ -149,7 +138,6 @@ class Watching:
             if not watched.told and self._watched.get(run.name) is watched:
                 del self._watched[run.name]
                 watched.task.cancel()
-                watched.files.players.close()  # otherwise a deleted run's store would keep its disk space
 
     async def close(self) -> None:
         """Send the last figures to every page, then end its stream. azserver closes its pages at the end of a
@@ -160,8 +148,6 @@ class Watching:
         await asyncio.gather(*(one.task for one in watched), return_exceptions=True)
         for one in watched:
             await one.look_for_the_last_time()
-        for files in self._files.values():
-            files.players.close()
 
 
 class _Watched:
@@ -198,8 +184,7 @@ class _Watched:
     async def _look(self, server: ServerFigures | None) -> dict[str, Any]:
         """Return the present figures, or what is wrong; without a server, return the figures of the files."""
         try:
-            async with self.files.lock:
-                figures = await self._reading(self.files.look)
+            figures = await self._reading(self.files.look)
             about = figures["summary"]
             if self._was_running and not about["running"]:
                 said = "has ended" if about["state"] == State.ENDED else "does not answer any more"
