@@ -125,7 +125,7 @@ class Service:
         try:
             request = parse(line, self._simulations)
         except BadRequest as error:
-            await self._refuse(error)
+            await self._refuse(error.request_id, error)
             return
         # No further line is read while we wait here, so the positions in flight bound the memory.
         while not self._room.fits(request.simulations):
@@ -139,19 +139,17 @@ class Service:
             answer = await self._analyst.answer(request)
             self.answers += 1
             await self._unwritten.put(_line(answer))
-        except BadRequest as error:
-            await self._refuse(error)
-        except BadEvaluation as error:
-            await self._refuse(BadRequest(str(error), request.id))
+        except (BadRequest, BadEvaluation) as error:
+            await self._refuse(request.id, error)
         finally:
             # The position leaves only after its answer was queued, so a slow reader keeps the room full and
             # stops our reading.
             self._room.leave(request.simulations)
             self._left.set()
 
-    async def _refuse(self, error: BadRequest) -> None:
+    async def _refuse(self, request_id: Id | None, error: Exception) -> None:
         self.errors += 1
-        await self._unwritten.put(_line({"id": error.request_id, "error": str(error)}))
+        await self._unwritten.put(_line({"id": request_id, "error": str(error)}))
 
     async def _write(self, output: Output) -> None:
         """Write the answers in the order in which they were finished. None ends it."""
@@ -204,9 +202,6 @@ def trees_in_flight(wanted: int, target_rows: int, game: Game, simulations: int)
     """Return `positions_in_flight`, but at most as many as have room for trees of so many `simulations`."""
     room = max(1, max_simulations(game) // max(1, simulations))
     return min(positions_in_flight(wanted, target_rows), room)
-
-
-_encoder = msgspec.json.Encoder()
 
 
 def parse(line: bytes | None, simulations: int) -> Request:
@@ -395,4 +390,4 @@ def _visits(tree: SearchTree, result: SearchResult) -> dict[int, int]:
 
 
 def _line(answer: Answer) -> bytes:
-    return _encoder.encode(answer) + b"\n"
+    return msgspec.json.encode(answer) + b"\n"

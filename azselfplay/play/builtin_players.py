@@ -29,10 +29,10 @@ from azselfplay.search.evaluator import evaluate
 from azselfplay.search.forest import Forest
 from azselfplay.search.mcts import choose_action, search
 from azselfplay.search.pool import SearchPool
-from azselfplay.search.settings import FOR_EVALUATION, resolve
+from azselfplay.search.settings import FOR_EVALUATION
 from azselfplay.search.tree import SearchTree
 from azselfplay.search.warm import warm
-from protocol.settings import SelfPlaySettings, changed
+from protocol.settings import SelfPlaySettings
 
 THREADS = ThreadPoolExecutor(max_workers=os.cpu_count() or 1, thread_name_prefix="player")
 """Thread pool in which slow players think, for all games together. A thread starts only when it is needed."""
@@ -69,21 +69,12 @@ class NetPlayer(Player):
         self.net = net
         self.simulations = simulations
         self._release = release
-        self._search = search or FOR_EVALUATION
-
-    def settings(self, max_plies: int) -> SelfPlaySettings:
-        """Return the settings of the search in games of at most `max_plies`."""
-        changes = {
-            "search.simulations": max(1, self.simulations),
-            "history": self.net.history,
-            "max_plies": max_plies,
-        }
-        return resolve(changed(self._search, changes), self.net.game)
+        self.search = search or FOR_EVALUATION
 
     async def prepare(self) -> None:
         """Compile or load the search, which would otherwise take seconds of the first move."""
         if self.simulations:
-            await asyncio.to_thread(warm, self.net.game.name, self._search.search.selection, self.net.own)
+            await asyncio.to_thread(warm, self.net.game.name, self.search.search.selection, self.net.own)
 
     async def sit_down(self, seed: int) -> Seat:
         return NetSeat(self)
@@ -112,8 +103,8 @@ class NetSeat(Seat):
             or game_history is not self._game_history
             or game_history.actions[: len(self._followed)] != self._followed
         ):
-            settings = self._player.settings(game_history.max_plies)
             net = self._player.net
+            settings = net.settings(self._player.search, self._player.simulations, game_history.max_plies)
             tree = SearchTree(Forest(net.game, settings, network=net.own), self._rng)
             # Begin at the start of the game, because repetitions are counted over the whole game.
             tree.reset(game_history.states[0])

@@ -106,6 +106,8 @@ class EngineError(Exception):
 class Connection(Protocol):
     """One engine process. Raises EngineError, OSError or ValueError when it fails."""
 
+    process: LineProcess
+
     async def begin(self) -> None:
         """Start the dialogue, set the options, and wait until the engine is ready."""
 
@@ -115,12 +117,6 @@ class Connection(Protocol):
 
     async def choose(self, game_history: GameHistory) -> int:
         """Return the engine's move in the game that was begun last. Raises PlayerResigned if it resigns."""
-
-    async def quit(self) -> None:
-        """Ask it to end."""
-
-    def kill(self) -> None:
-        """End the process at once, if it has not ended."""
 
 
 Connect = Callable[[EngineSpec], Awaitable[Connection]]
@@ -167,13 +163,13 @@ class EnginePlayer(Player):
         async def end(connection: Connection) -> None:
             with contextlib.suppress(TimeoutError, OSError, EngineError):
                 async with asyncio.timeout(GRACE_SECONDS):
-                    await connection.quit()
+                    await connection.process.quit()
 
         try:
             await asyncio.gather(*map(end, engines))
         finally:
             for connection in engines:
-                connection.kill()
+                connection.process.kill()
 
 
 class EngineSeat(Seat):
@@ -220,7 +216,7 @@ class EngineSeat(Seat):
     def _drop(self) -> None:
         """Kill the engine, which has failed. From now on the seat has none."""
         if self._connection is not None:
-            self._connection.kill()
+            self._connection.process.kill()
             self._connection = None
 
     async def close(self) -> None:
@@ -264,8 +260,9 @@ class LineProcess:
             raise EngineError("the engine has ended: its process died")
         return read.decode(errors="replace").rstrip("\r\n")
 
-    async def ended(self) -> None:
-        """Wait until the process has ended. Its remaining output is dropped."""
+    async def quit(self) -> None:
+        """Ask the engine to end, and wait until it has. Its remaining output is dropped."""
+        await self.send("quit")
         # A full pipe would keep the process from ending.
         while await self._output.read(LONGEST_LINE):
             pass

@@ -50,12 +50,13 @@ async def connect(kind: str, spec: EngineSpec) -> Connection:
     """Start an engine and set its options. If this fails or is cancelled, no process is left behind. Raises
     EngineError or OSError."""
     process = await LineProcess.start(spec.command)
+    connection: Connection
     connection = GtpConnection(spec, process) if kind == "gtp" else UciConnection(spec, process, kind)
     try:
         await connection.begin()
     # Kill the process also on cancellation, because nobody else knows it yet.
     except BaseException:
-        connection.kill()
+        process.kill()
         raise
     return connection
 
@@ -74,14 +75,14 @@ class UciConnection:
     def __init__(self, spec: EngineSpec, process: LineProcess, kind: str) -> None:
         """`kind`: uci or usi."""
         self._spec = spec
-        self._process = process
+        self.process = process
         self._kind = kind
         self._known = {""}
         """Names of the options that the engine announces."""
 
     async def begin(self) -> None:
-        await self._process.send(self._kind)
-        while (line := await self._process.line()).strip() != f"{self._kind}ok":
+        await self.process.send(self._kind)
+        while (line := await self.process.line()).strip() != f"{self._kind}ok":
             if option := OPTION.match(line):
                 self._known.add(option[1].lower())
         for name, value in self._spec.options.items():
@@ -93,26 +94,26 @@ class UciConnection:
         # meaningless.
         if name.lower() not in self._known:
             raise EngineError(f"it has no option {name!r}")
-        await self._process.send(f"setoption name {name} value {value}")
+        await self.process.send(f"setoption name {name} value {value}")
 
     async def _be_ready(self) -> None:
-        await self._process.send("isready")
-        while (await self._process.line()).strip() != "readyok":
+        await self.process.send("isready")
+        while (await self.process.line()).strip() != "readyok":
             pass
 
     async def begin_game(self, game_history: GameHistory, seed: int) -> None:
         if game_history.game.notation.action_to_chess is not None:
             await self._set_option("UCI_Chess960", "true")
-        await self._process.send(f"{self._kind}newgame")
+        await self.process.send(f"{self._kind}newgame")
         await self._be_ready()
 
     async def choose(self, game_history: GameHistory) -> int:
         notation, moves = game_history.game.notation, game_history.moves_text()
         word, start = "fen" if self._kind == "uci" else "sfen", notation.state_to_text(game_history.states[0])
         place = [word, start] if game_history.start else ["startpos"]
-        await self._process.send(" ".join(["position", *place, *(["moves", *moves] if moves else [])]))
-        await self._process.send(go_line(self._spec, self._kind))
-        while not (line := await self._process.line()).startswith("bestmove"):
+        await self.process.send(" ".join(["position", *place, *(["moves", *moves] if moves else [])]))
+        await self.process.send(go_line(self._spec, self._kind))
+        while not (line := await self.process.line()).startswith("bestmove"):
             pass
         move = [*line.split(), ""][1]
         if move == "resign":
@@ -120,13 +121,6 @@ class UciConnection:
         if move == "win":
             raise EngineError("declares that it has won, which these rules do not know")
         return notation.action_from_text(game_history.state, move)
-
-    async def quit(self) -> None:
-        await self._process.send("quit")
-        await self._process.ended()
-
-    def kill(self) -> None:
-        self._process.kill()
 
 
 def go_line(spec: EngineSpec, kind: str) -> str:
@@ -157,7 +151,7 @@ class GtpConnection:
 
     def __init__(self, spec: EngineSpec, process: LineProcess) -> None:
         self._spec = spec
-        self._process = process
+        self.process = process
         self._knows: set[str] = set()
         """Optional commands that the engine knows."""
         self._played: list[int] = []
@@ -177,14 +171,14 @@ class GtpConnection:
     async def command(self, text: str) -> str:
         """Send a command and return its answer. Raises EngineError if the command is refused or the answer is
         invalid."""
-        await self._process.send(text)
+        await self.process.send(text)
         # Empty lines before an answer are allowed; an empty line after the answer ends it.
-        while not (head := await self._process.line()).strip():
+        while not (head := await self.process.line()).strip():
             pass
         if head[:1] not in ("=", "?"):
             raise EngineError(f"answers {text!r} with {head[:60]!r}, which is not GTP")
         lines = [head[1:].strip()]
-        while (line := await self._process.line()).strip():
+        while (line := await self.process.line()).strip():
             lines.append(line)
         if head[0] == "?":
             raise EngineError(f"refuses {text!r}: {lines[0]}")
@@ -224,10 +218,3 @@ class GtpConnection:
             # GTP can only express a time per move as no main time and a period of whole seconds for one
             # stone.
             await self.command(f"time_settings 0 {max(1, int(self._spec.movetime))} 1")
-
-    async def quit(self) -> None:
-        await self.command("quit")
-        await self._process.ended()
-
-    def kill(self) -> None:
-        self._process.kill()

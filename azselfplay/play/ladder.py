@@ -222,20 +222,16 @@ def find_network(network: str | Path, runs: Path = RUNS) -> tuple[Point, str, Pa
     Raises Fatal(BAD_DATA) if `network` is neither.
     """
     from azselfplay.play.book import Point
-    from net.weights import BadWeights, read_meta
+    from azselfplay.play.nets import meta_of
 
     path = weights_named(network, runs)
-    try:
-        data = read_weights(path)
-        meta = read_meta(data)
-    except BadWeights as error:
-        raise Fatal(f"{path} is not a weights file: {error}", Exit.BAD_DATA) from error
+    meta = meta_of(path)
     # Links are resolved, because the real folder says to which run the file belongs.
     full = path.resolve()
     run_folder = full.parent.parent
     # If the file belongs to a run, its results go into the run's folder, beside those of other networks.
     is_of_run = full.parent.name == "weights" and (run_folder / "run.json").exists()
-    point = Point(full, meta.version, meta.step, None, None, hashlib.sha256(data).hexdigest())
+    point = Point(full, meta.version, meta.step, None, None, hashlib.sha256(read_weights(path)).hexdigest())
     return point, meta.game, run_folder if is_of_run else full.parent
 
 

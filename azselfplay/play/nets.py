@@ -55,6 +55,12 @@ class LoadedNet:
     """Maps packed features [n, words] to ownership [n, cells] in [-1, 1]: 1 where the side to move will own
     the cell. None: the network was trained without an ownership head."""
 
+    def settings(self, search: SelfPlaySettings, simulations: int, max_plies: int = 0) -> SelfPlaySettings:
+        """Return the settings of `search` with so many simulations, in games of at most `max_plies` (0: the
+        game's own cap)."""
+        changes = {"search.simulations": max(1, simulations), "max_plies": max_plies, "history": self.history}
+        return resolve(changed(search, changes), self.game)
+
     def close(self) -> None:
         self.evaluator.close()
 

@@ -26,9 +26,9 @@ from azselfplay.search.forest import Forest
 from azselfplay.search.mcts import choose_action
 from azselfplay.search.mcts import search as search_tree
 from azselfplay.search.pool import SearchPool
-from azselfplay.search.settings import FOR_EVALUATION, resolve
+from azselfplay.search.settings import FOR_EVALUATION
 from azselfplay.search.tree import SearchTree
-from protocol.settings import SelfPlaySettings, changed
+from protocol.settings import SelfPlaySettings
 
 
 def solution_of(game: Game, instead: str) -> Solution:
@@ -176,22 +176,12 @@ IN_FLIGHT_BATCHES = 3
 fills."""
 
 
-def play_settings(
-    net: LoadedNet, simulations: int, search: SelfPlaySettings = FOR_EVALUATION
-) -> SelfPlaySettings:
-    """Return the settings of `search` (`play.nets`) for `net`. Raises ValueError if `simulations` is out of
-    range."""
-    changes = {"search.simulations": max(1, simulations), "history": net.history}
-    return resolve(changed(search, changes), net.game)
-
-
 async def chosen_actions(
     net: LoadedNet, rows: Sequence[Row], simulations: int, search: SelfPlaySettings = FOR_EVALUATION
 ) -> list[int]:
     """Return the action played in every row; 0 simulations means the raw policy. Each row gets a new tree."""
-    settings = play_settings(net, simulations, search)
     most = max(64, IN_FLIGHT_BATCHES * net.target_rows)
-    forest = Forest(net.game, settings, min(most, len(rows)), network=net.own)
+    forest = Forest(net.game, net.settings(search, simulations), min(most, len(rows)), network=net.own)
     pool = SearchPool(forest, net.evaluator)
     # Use as many trees as keep the device's batches full; more would only take memory.
     places = asyncio.Semaphore(most)

@@ -142,6 +142,9 @@ async def test_engines_are_killed_even_if_their_end_is_not_waited_for() -> None:
     killed = []
 
     class Deaf:
+        def __init__(self) -> None:
+            self.process = self
+
         async def quit(self) -> None:
             await asyncio.Event().wait()
 
