@@ -53,7 +53,7 @@ from azselfplay.lab.web.rooms import (
 )
 from azselfplay.lab.web.runs import summaries
 from azselfplay.lab.web.watching import Watching
-from azselfplay.play.analysis import Analyst, Request
+from azselfplay.play.analysis import Analyst
 from azselfplay.store.reader import game_of
 
 ASSETS = Path(__file__).parent / "assets"
@@ -310,10 +310,9 @@ async def network(request: web.Request) -> web.Response:
     there = await site.reading(lambda: site.shelf.up_to(run, number, ply))
     file = await site.reading(lambda: find_weights(run, request.query.get("weights", "")))
     async with site.rooms.nets.using(file) as net:
-        asked = Request(id="", fen=there.start, moves=tuple(there.moves_text()), simulations=0)
         analyst = Analyst(net.game, net.evaluator, net.history)
         await asyncio.to_thread(analyst.warm_up)
-        found = await analyst.answer(asked)
+        found = await analyst.analyse(there, 0)
         if "policy" not in found:
             raise Trouble("The game is over in that position.", HTTPStatus.CONFLICT)
     policy = [{"text": text, "share": share} for text, share in islice(found["policy"].items(), SHOWN)]

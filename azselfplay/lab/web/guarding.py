@@ -203,33 +203,25 @@ def page(title: str, script: str, data: Mapping[str, str] = {}, run: str = "") -
     without a run.
     """
     told = "".join(f' data-{name}="{html.escape(value)}"' for name, value in data.items())
-    body = (
-        f"<main id=main tabindex=-1{told}><h1>{html.escape(title)}</h1>"
-        "<noscript><p>These pages need scripts, which are switched off in this browser.</p></noscript>"
-        "</main>"
-    )
-    head = f'<script type="module" src="/assets/{script}.js"></script>'
-    return _frame(title, head, _links(run, script) + body)
+    body = "<noscript><p>These pages need scripts, which are switched off in this browser.</p></noscript>"
+    return _frame(title, body, script, f" tabindex=-1{told}", run)
 
 
 def error_page(status: HTTPStatus, text: str) -> str:
     """Return a page that explains an error."""
-    title = status.phrase
-    body = (
-        f"<main id=main><h1>{html.escape(title)}</h1><p>{html.escape(text)}</p>"
-        '<p><a href="/">All runs</a></p></main>'
-    )
-    return _frame(title, "", _links("", "") + body)
+    return _frame(status.phrase, f'<p>{html.escape(text)}</p><p><a href="/">All runs</a></p>')
 
 
-def _frame(title: str, head: str, body: str) -> str:
+def _frame(title: str, body: str, script: str = "", attributes: str = "", run: str = "") -> str:
+    head = f'<script type="module" src="/assets/{script}.js"></script>' if script else ""
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{html.escape(title)} · azselfplay</title>"
         '<link rel="icon" href="/assets/icon.svg"><link rel="stylesheet" href="/assets/style.css">'
-        f"{head}</head><body>{body}<footer>{html.escape(software())}: docs/web.md explains these pages"
-        "</footer></body></html>"
+        f"{head}</head><body>{_links(run, script)}"
+        f"<main id=main{attributes}><h1>{html.escape(title)}</h1>{body}</main>"
+        f"<footer>{html.escape(software())}: docs/web.md explains these pages</footer></body></html>"
     )
 
 

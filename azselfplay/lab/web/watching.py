@@ -213,7 +213,6 @@ class ServerFigures:
         self._run = run
         self._figures: dict[str, Any] = {}
         self._came = -OLD
-        self._address: str | None = None
         self._settings: dict[str, Any] = {}
         """Settings of the run with which the connection was made."""
         self._context: Context | None = None
@@ -237,7 +236,7 @@ class ServerFigures:
         if refused or settings != self._settings:
             await self.aclose()
         if self._context is None:
-            self._address, self._settings = address.server, settings
+            self._settings = settings
             if not refused:  # else the reason stays until there are figures
                 self.state = f"Asking azserver at {address.server} ..."
             try:
@@ -255,11 +254,11 @@ class ServerFigures:
             self._connection.send(GetStatus())
         if time.monotonic() - self._came > OLD:
             # A more exact reason may already be known: a refusal, or wrong keys.
-            self.state = self.state or f"azserver does not answer at {self._address}."
+            self.state = self.state or f"azserver does not answer at {address.server}."
             return None
         # The port may have been given to another run since.
         if self._figures.get("run") != self._run.name:
-            self.state = f"Another run answers at {self._address}: {self._figures.get('run')}."
+            self.state = f"Another run answers at {address.server}: {self._figures.get('run')}."
             return None
         self.state = ""
         return self._figures
