@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from tyro.conf import Positional
 
 from azselfplay.host.config import load
-from azselfplay.host.exits import Exit
+from azselfplay.host.exits import Exit, Fatal
 from protocol.settings import Positive
 
 if TYPE_CHECKING:
@@ -45,10 +45,13 @@ def main() -> int:
     # cached.
     if "numba" not in sys.modules:
         os.environ.setdefault("NUMBA_BOUNDSCHECK", "1")
+    from azselfplay.games import get_game
     from azselfplay.games.conformance import CHECKS, SPARSE_CHECKS, how_they_ended, random_games
-    from azselfplay.play.nets import game_for
 
-    game = game_for(config.game)
+    try:
+        game = get_game(config.game)
+    except ValueError as error:
+        raise Fatal(str(error), Exit.CONFIG) from error
     print(f"{game.name} is compiled, which takes a minute or two", file=sys.stderr, flush=True)
     try:
         playouts = tuple(random_games(game, config.games))

@@ -283,7 +283,7 @@ class Session:
         everyone = [*self.anchors, *players]
         # Enter the players before any game, because results in the book refer to them.
         self.book.enter(one.entrant for one in everyone)
-        self.matches.expect(everyone)
+        self.matches.candidates = {one.entrant.name: one for one in everyone}
         settings = self._settings
         goal = Goal(settings.games, PAIRING_OPENINGS, len(self.matches.openings))
         names = names_of(self.anchors), names_of(players)

@@ -9,7 +9,7 @@ and keeps the last few, because loading a network often takes longer than a pair
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
@@ -103,12 +103,9 @@ class Matches:
         self._game = game
         self._settings = settings
         self._device, self._threads, self._runs = device, threads, runs
-        self._candidates: dict[str, Candidate] = {}
+        self.candidates: dict[str, Candidate] = {}
+        """The players that `play` may be asked for, by name."""
         self._open: dict[str, Player] = {}
-
-    def expect(self, candidates: Iterable[Candidate]) -> None:
-        """Set the players that `play` may be asked for."""
-        self._candidates = {candidate.entrant.name: candidate for candidate in candidates}
 
     async def play(self, first: str, second: str, skip: int, count: int) -> Score:
         """Play two games from each of `count` openings after the first `skip`.
@@ -132,7 +129,7 @@ class Matches:
             # Move the player to the end: it is now the most recently used.
             self._open[name] = self._open.pop(name)
             return self._open[name]
-        candidate = self._candidates[name]
+        candidate = self.candidates[name]
         # Close the least recently used player: the dict is in the order of use.
         while len(self._open) >= OPEN_PLAYERS:
             await self._open.pop(next(iter(self._open))).close()

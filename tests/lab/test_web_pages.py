@@ -103,9 +103,7 @@ async def test_a_game_that_this_process_does_not_know_is_told_with_what_to_do(
     assert error.endswith("If the game is new, start azplay web again.")
     with pytest.raises(Fatal) as found:
         load_net(None, "hexx")
-    told = trouble_of(found.value)
-    assert told is not None
-    assert told.text.endswith(NEW_GAME)
+    assert trouble_of(found.value, "a test").text.endswith(NEW_GAME)
 
 
 @with_client

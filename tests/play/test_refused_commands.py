@@ -38,7 +38,7 @@ ROWS = [
     (("play", "--game", "ludo"), Exit.CONFIG, "known games"),
     (("play", "no-run"), Exit.BAD_DATA, "no-run"),
     (("truth", "--json", ".", "WEIGHTS"), Exit.CONFIG, "--json . is a folder"),
-    (("scaling", "no.safetensors"), Exit.BAD_DATA, "there is no run 'no.safetensors'"),
+    (("scaling", "no.safetensors"), Exit.BAD_DATA, "no.safetensors does not exist"),
 ]
 
 

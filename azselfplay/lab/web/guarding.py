@@ -71,8 +71,9 @@ class Trouble(Exception):
         self.status = status
 
 
-def trouble_of(error: Exception) -> Trouble | None:
-    """Return the Trouble for errors caused by files of a run; None for a bug."""
+def trouble_of(error: Exception, what: str) -> Trouble:
+    """Return the Trouble for errors caused by files of a run. Any other error is a bug, which is logged.
+    `what`: what was being done, for the log."""
     if isinstance(error, Trouble):
         return error
     # Some functions wrap it into a Fatal.
@@ -89,7 +90,8 @@ def trouble_of(error: Exception) -> Trouble | None:
     if isinstance(error, OSError):
         where = error.filename or "a file"
         return Trouble(f"{where} cannot be read: {error.strerror}", HTTPStatus.INTERNAL_SERVER_ERROR)
-    return None
+    log.error("fault in %s", what, exc_info=error)
+    return Trouble(FAULT, HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
 def is_loopback(host: str) -> bool:
@@ -161,11 +163,7 @@ async def errors_as_pages(request: web.Request, handler: Handler) -> web.StreamR
             raise
         found = Trouble(_REASONS.get(HTTPStatus(error.status), error.reason), HTTPStatus(error.status))
     except Exception as error:
-        known = trouble_of(error)
-        if known is None:
-            log.exception("fault in the answer to %s %s", request.method, request.path)
-            known = Trouble(FAULT, HTTPStatus.INTERNAL_SERVER_ERROR)
-        found = known
+        found = trouble_of(error, f"the answer to {request.method} {request.path}")
     if request.path.startswith("/api/"):
         return as_json({"error": found.text}, found.status)
     page = error_page(found.status, found.text)

@@ -27,7 +27,7 @@ from azselfplay.host.view import rows as as_rows
 from azselfplay.host.view import trainer_of
 from azselfplay.lab.report.curves import Curves
 from azselfplay.lab.report.strength import strength_of
-from azselfplay.lab.web.guarding import FAULT, Trouble, trouble_of
+from azselfplay.lab.web.guarding import Trouble, trouble_of
 from azselfplay.lab.web.players import Players
 from azselfplay.lab.web.runs import State, summary
 from azselfplay.link.connection import Connection, ConnectionSettings
@@ -197,10 +197,7 @@ class _Watched:
             figures["alerts"] = newest_alerts(figures["alerts"], live)
             return {**figures, "server": server.state, "live": live, "lines": lines}
         except Exception as error:
-            known = trouble_of(error)
-            if known is None:
-                log.exception("fault while looking at run %s", self.files.run.name)
-            return {"error": FAULT if known is None else known.text}
+            return {"error": trouble_of(error, f"a look at run {self.files.run.name}").text}
 
 
 class ServerFigures:
