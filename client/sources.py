@@ -254,6 +254,7 @@ class OwnNetworkSource(Source):
     description = "the network in its own search"
 
     def __init__(self, player: SparsePlayer, *, folder: Path, send: Callable[..., bool]) -> None:
+        super().__init__(lambda: None)
         # One object serves as all three. Nothing is ever submitted to it, because the forest evaluates by
         # itself.
         self._player = self.evaluator = self.network = player

@@ -1,9 +1,8 @@
 """Brings finished games to the trainer: decides which games to offer when, and when a game may leave the
 spool.
 
-`Uploader` is one task that writes, sends and deletes; calls that block run in a thread. Work that accumulates
-while the thread is busy is done together next time, so that games that finish together share one sync of the
-folder.
+`Uploader` is one task that writes, sends and deletes; calls that block run in a thread. Games that finish
+while the thread writes others are written together next time, and share one sync of the folder.
 
 `Uploads` decides, and is pure: events with `now` in, instructions out. Delivery is at least once: a game is
 offered again after a silence, after every re-join and after `retry`, until a final acknowledgement comes. The
@@ -148,12 +147,15 @@ class Uploader:
             self._enqueue(self._uploads.add(uid, size, self._loop.time()))
         if self.spool.games:
             log.info("%d games from an earlier start wait in %s", self.spool.games, self.spool.folder)
+        kept_at: float | None = None
         while True:
             self._show_room()
             again_at = self._again_at if self._failed else None
-            # Somebody may move the kept games away, to make room.
-            is_full_of_kept = self.spool.full and self.spool.kept > 0
-            kept_at = self._loop.time() + WRITE_AGAIN if is_full_of_kept else None
+            # Somebody may move the kept games away, to make room. Other work must not put off this look.
+            if not self.spool.full or not self.spool.kept:
+                kept_at = None
+            elif kept_at is None:
+                kept_at = self._loop.time() + WRITE_AGAIN
             dues = [self._uploads.next_wake(), self._write_at if self._writes else None, again_at, kept_at]
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(min((due for due in dues if due is not None), default=None)):
@@ -162,12 +164,12 @@ class Uploader:
             self._wake.clear()
             await self._work()
             if kept_at is not None and self._loop.time() >= kept_at:
+                kept_at = None
                 with suppress(OSError):
                     await asyncio.to_thread(self.spool.count_kept)
 
     async def _work(self) -> None:
-        """Do what is due. The event loop runs while a thread works: what comes up then is done together next
-        time."""
+        """Do what is due. The event loop runs while a thread works, so more may become due meanwhile."""
         self._instructions += self._uploads.tick(self._loop.time())
         if self._writes and self._loop.time() >= self._write_at:
             # Start a new list: games that finish while the thread works must not be added to the one it has.

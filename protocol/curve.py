@@ -138,6 +138,8 @@ class CurveIncoming(Incoming):
             raise Broken(f"a frame of {size} bytes, expected at most {most}")
 
     def _take_frame(self, flags: int, length: int) -> bool:
+        if flags & MORE:
+            raise Broken("a box in several frames")
         self.held -= length
         flags, body = self._boxes.open(self._body)
         if flags & COMMAND:
@@ -171,13 +173,13 @@ class Handshake:
         self._random = random
         self._cookie_key = b""
         self._expected = b"HELLO"
-        """Name of the next command."""
+        """Name of the next command; empty after the last one."""
 
     def on_command(self, content: bytes) -> bytes:
         """Return the command that answers this one, as a frame. Raises Broken, sometimes with an ERROR to
         send."""
         name = self._expected
-        if not content.startswith(bytes((len(name),)) + name):
+        if not name or not content.startswith(bytes((len(name),)) + name):
             raise Broken(f"it sent {content[1:9]!r}, expected {name.decode()}")
         return self._on_hello(content) if name == b"HELLO" else self._on_initiate(content)
 
@@ -233,7 +235,7 @@ class Handshake:
         self.boxes = Boxes(key, b"CurveZMQMESSAGES", b"CurveZMQMESSAGEC")
         # Nonces grow throughout a connection, so the first MESSAGE must have a larger one than INITIATE.
         self.boxes.heard = int.from_bytes(nonce, "big")
-        self._expected = b"MESSAGE"
+        self._expected = b""
         first = struct.pack(">Q", 1)  # `Boxes` counts on from here
         ready = crypto_box_easy_afternm(READY_PROPERTIES, b"CurveZMQREADY---" + first, key)
         return command(b"READY", first + ready)

@@ -101,7 +101,7 @@ class ClientSession:
 
     def tick(self, now: float) -> list[Instruction]:
         """Return what is due: a HELLO, a PING, or the loss of the session."""
-        if self._is_over or now < self.due():
+        if now < self.due():
             return []
         if self.welcome is None:
             self._schedule_hello(now)
@@ -112,7 +112,9 @@ class ClientSession:
         return [Ping()]
 
     def due(self) -> float:
-        """Return when `tick` is needed if nothing else happens."""
+        """Return when `tick` is needed if nothing else happens; inf: never."""
+        if self._is_over:
+            return math.inf
         if self.welcome is None:
             return self._hello_at
         return min(self._lost_at(self.welcome), self._ping_at)

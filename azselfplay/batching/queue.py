@@ -16,10 +16,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from azselfplay.batching.ring import SLOT_ROWS
-from azselfplay.batching.rings import Filled, Ring
+
+if TYPE_CHECKING:
+    from azselfplay.batching.rings import Filled, Ring
 
 MOST_GAMES = 2048
 """Most games of one process: with 800 simulations a move they take about 3.5 GB."""

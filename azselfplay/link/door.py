@@ -256,10 +256,9 @@ class Door:
                 if handled == TURN or connection.pause:
                     break
         except Broken as error:
-            if error.answer:
-                self.refused += 1
-                self._send(connection, [error.answer])
-            self.cut_off(connection.peer, str(error), "refused" if error.answer else "broken")
+            self.refused += bool(error.answer)
+            kind = "refused" if error.answer else "broken"
+            self.cut_off(connection.peer, str(error), kind, error.answer)
             return
         except NotNow:
             why = "nobody new is let in while the allowed keys cannot be read"
@@ -325,14 +324,16 @@ class Door:
         for oldest in self._strangers.update(peer, 1, self._clock(), progress=True):
             self.cut_off(oldest, f"{self._limits.strangers} connections have no session")
 
-    def cut_off(self, peer: bytes, reason: str, kind: str = "") -> None:
-        """Drop a connection because of what it did. `kind`: one of a few fixed texts, by default the reason;
-        each kind is logged at most once in half a minute."""
+    def cut_off(self, peer: bytes, reason: str, kind: str = "", answer: bytes = b"") -> None:
+        """Drop a connection because of what it did, after sending `answer`. `kind`: one of a few fixed texts,
+        by default the reason; each kind is logged at most once in half a minute."""
         connection = self._connections[peer]
         if not connection.broken:
             self.cut += 1
             text = f"cut a connection of {connection.address or 'this machine'}: {reason}"
             self._warn.warning(kind or reason, text, self._clock())
+            if answer:
+                self._send(connection, [answer])
             self._drop_soon(connection, reason)
 
     def _drop_soon(self, connection: DoorConnection, reason: str) -> None:

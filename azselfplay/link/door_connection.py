@@ -2,8 +2,9 @@
 
 `DoorConnection` has the socket, what it is sending, and what it has received but not handled. `Holdings`
 counts over all connections, without sockets: it bounds the bytes held for peers that do not finish what they
-send or do not read what they get. The peer without progress for the longest time must go, because an honest
-peer's message takes milliseconds and an attacker's may never end.
+send or do not read what they get, and the number of connections without a session. The peer without progress
+for the longest time must go, because an honest peer's message takes milliseconds and an attacker's may never
+end.
 """
 
 from __future__ import annotations
@@ -162,7 +163,8 @@ class Holdings:
     """How much is held for which peer, least recent progress first."""
 
     def __init__(self, budget: int, patience: float) -> None:
-        """`budget`: bytes for all together. `patience`: seconds that a peer may go without progress."""
+        """`budget`: for all together, in bytes or connections. `patience`: seconds that a peer may go without
+        progress."""
         self.total = 0
         self._budget = budget
         self._patience = patience

@@ -226,6 +226,8 @@ def test_nothing_goes_before_the_handshake_and_no_command_after_it_outside_a_box
         joined().say(frame(b"\x04PING\0\0", COMMAND))
     with pytest.raises(Broken, match="no MESSAGE"):
         joined().say(frame(b"x" * 100))
+    with pytest.raises(Broken, match="several frames"):
+        joined().say(frame(b"x" * 100, MORE))
 
 
 def test_a_ping_in_a_box_is_answered_in_a_box_after_what_was_sent_before() -> None:

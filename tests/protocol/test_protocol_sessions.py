@@ -1,5 +1,6 @@
 """Joining, keeping alive, losing a session and joining again, as scripts with exact times."""
 
+import math
 import random
 
 import pytest
@@ -145,12 +146,14 @@ def test_a_final_goodbye_is_final() -> None:
     assert session.on_message(goodbye, 1.0) == [goodbye]
     assert session.on_message(welcome(), 2.0) == []
     assert session.tick(1e6) == []
+    assert session.due() == math.inf
 
 
 def test_leaving_says_bye_only_to_a_server_that_knows_us(session: ClientSession) -> None:
     assert session.leave() == [Bye()]
     assert session.leave() == []
     assert session.tick(1e6) == []
+    assert session.due() == math.inf
     assert client().leave() == []
 
 
