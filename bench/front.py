@@ -289,6 +289,7 @@ def watch(folder: Path, players: str, others: list[str], seconds: float) -> dict
         time.sleep(SETTLING_SECONDS)
         before, spent_before, began = rows(), spent(), time.monotonic()
         time.sleep(seconds)
+        processes.wait_for(lambda: 1)  # raises if one of them has died meanwhile
         more, spent_then = rows() - before, spent()
         found = {role: 1e6 * (spent_then[role] - spent_before[role]) / more for role in names}
         return {**found, "leaves_per_s": more / (time.monotonic() - began)}
@@ -308,6 +309,8 @@ def run() -> dict[str, float]:
         with tempfile.TemporaryDirectory(prefix="az-") as folder:
             found = watch(Path(folder), players, others, seconds)
         rate = found.pop("leaves_per_s")
+        if name == "local":  # its evaluators need a front, which has nothing to do with leaves
+            found.pop("front")
         parts = ", ".join(f"{role} {cost:.2f}" for role, cost in found.items())
         what = "games" if name == "games" else "leaves"
         print(f"{name:7} {rate:9,.0f} {what}/s: {parts}, in all {sum(found.values()):.2f}")

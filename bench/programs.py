@@ -43,12 +43,13 @@ class Processes:
         """Wait until `look` returns a true value, and return it. Raises RuntimeError if a process ends
         before, or if this takes too long."""
         until = time.monotonic() + PATIENCE
-        while not (found := look()):
+        while True:
             for name, process in self._processes.items():
                 if process.poll() is not None or time.monotonic() > until:
                     raise RuntimeError(f"waited in vain, and {name} says: {self.log(name)[-2000:]}")
+            if found := look():
+                return found
             time.sleep(0.5)
-        return found
 
     def process(self, name: str) -> subprocess.Popen[bytes]:
         """Return a process that runs."""

@@ -277,7 +277,7 @@ def opening_plies(tree: SearchTree, start: State) -> list[int]:
     opening, rng = tree.settings.opening, tree.rng
     actions: list[int] = []
     # Draw no number where there are no such plies, so that settings that are off change no game.
-    if opening.random_share == 0 or rng.random() >= opening.random_share:
+    if opening.random_share * opening.random_plies == 0 or rng.random() >= opening.random_share:
         return actions
     for _ in range(int(rng.integers(opening.random_plies, endpoint=True))):
         action = int(rng.choice(tree.legal_actions()))

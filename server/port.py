@@ -276,7 +276,8 @@ class Port:
         self.door.admit(peer)
         self.send(peer, answer)
         if known is None or known.number != answer.session:
-            log.info("%s has joined the %s port", who_of(hello, self._owner(peer)), self._name)
+            # The port is part of the text, by which `RepeatFilter` counts.
+            log.info(f"%s has joined the {self._name} port", who_of(hello, self._owner(peer)))
 
     def _owner(self, peer: bytes) -> str:
         owner = self.door.owner(peer)
@@ -301,7 +302,7 @@ class Port:
         `server.metrics.ENDS`."""
         now = time.monotonic()
         self._figures.disconnects[end] += 1
-        log.info("%s has left the %s port%s", session.who, self._name, reason and f": {reason}")
+        log.info(f"%s has left the {self._name} port%s", session.who, reason and f": {reason}")
         # On the same connection a new session may have begun already.
         if self.sessions.get(session.peer) is None:
             # The connection stays open without a session: the peer may say HELLO again.

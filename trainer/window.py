@@ -1,9 +1,9 @@
 """The replay window: the newest positions, in flat ring buffers.
 
 A position costs 17 bytes, and 4 for each visited action that there is room for (by default the game's mean
-number of legal actions); a game costs 22 bytes and its start position. In chess this is 158 bytes a position,
-3.2 GB for twenty million. Whole games are dropped, oldest first. Features are not stored: `trainer.sampler`
-replays a game up to the position it needs.
+number of legal actions); a game costs 22 bytes and its start position, and there is room for games of five
+positions. In chess this is 176 bytes a position, 3.5 GB for twenty million. Whole games are dropped, oldest
+first. Features are not stored: `trainer.sampler` replays a game up to the position it needs.
 
 The trick: positions, visits and games are numbered consecutively, and number `n` is stored at `n % capacity`
 of its ring. So adding and dropping games moves no data, and a jitted reader needs no Python objects.

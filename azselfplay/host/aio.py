@@ -55,8 +55,8 @@ class Stop:
         # One Ctrl-C may reach a process twice: from the terminal through its group, and from its supervisor.
         if self._signalled is not None and now - self._signalled < TOGETHER:
             return
-        self._signalled = now
-        if self.finishing.is_set():
+        again, self._signalled = self._signalled is not None, now
+        if again:
             log.warning("%s again: stopping at once", name)
             self.cancel()
             return

@@ -139,7 +139,10 @@ def guarded(main: Callable[[], int]) -> int:
     try:
         code = main()
         # What is still in the buffer would otherwise be written after this function could report an error.
-        sys.stdout.flush()
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:
+            drop_output()
         return code
     except KeyboardInterrupt:
         _say(f"{command}: interrupted")

@@ -84,7 +84,7 @@ def points_of(run: RunFolder) -> list[Point]:
         if meta.game != about["game"]:
             continue
         before = None if games is None else sum(n for version, n in games.items() if version < meta.version)
-        hours = 0.0 if created is None else max(0.0, (changed - created) / 3600)
+        hours = None if created is None else max(0.0, (changed - created) / 3600)
         found.append(Point(path, meta.version, meta.step, before, hours, hash_in_name(path)))
     if not found:
         why = run.kept_elsewhere("azserver") or "wait until azserver has begun the run"

@@ -25,7 +25,7 @@ from tyro.conf import Positional
 from azselfplay.host import aio
 from azselfplay.host.config import load
 from azselfplay.host.exits import Exit, Fatal, guarded
-from azselfplay.host.runs import RunLock
+from azselfplay.host.runs import RunFolder, RunLock
 from azselfplay.host.view import aligned
 from azselfplay.link.finding import RUNS, run_named, weights_named
 from azselfplay.link.weights_files import read_weights
@@ -221,7 +221,7 @@ def find_network(network: str | Path, runs: Path = RUNS) -> tuple[Point, str, Pa
 
     Raises Fatal(BAD_DATA) if `network` is neither.
     """
-    from azselfplay.play.book import Point
+    from azselfplay.play.book import Point, points_of
     from azselfplay.play.nets import meta_of
 
     path = weights_named(network, runs)
@@ -231,8 +231,11 @@ def find_network(network: str | Path, runs: Path = RUNS) -> tuple[Point, str, Pa
     run_folder = full.parent.parent
     # If the file belongs to a run, its results go into the run's folder, beside those of other networks.
     is_of_run = full.parent.name == "weights" and (run_folder / "run.json").exists()
-    point = Point(full, meta.version, meta.step, None, None, hashlib.sha256(read_weights(path)).hexdigest())
-    return point, meta.game, run_folder if is_of_run else full.parent
+    if not is_of_run:
+        sha256 = hashlib.sha256(read_weights(path)).hexdigest()
+        return Point(full, meta.version, meta.step, None, None, sha256), meta.game, full.parent
+    points = points_of(RunFolder(run_folder.parent, run_folder.name))
+    return next(point for point in points if point.path.name == full.name), meta.game, run_folder
 
 
 class Session:

@@ -101,7 +101,7 @@ def check_combinations(settings: SelfPlaySettings) -> None:
     ):
         raise ValueError(
             f"self_play.search.c_init or c_base is set, but exploration = {search.exploration} does not use "
-            "them: set c_puct instead"
+            f"them: leave them at {SearchSettings.c_init} and {SearchSettings.c_base}, and set c_puct instead"
         )
     lines = start_lines(start.positions)
     if start.share > 0 and not (lines or start.generator):

@@ -127,7 +127,8 @@ class CpuEngine:
         priors, wdl = np.empty(len(batch.actions), np.float32), np.empty((batch.rows, 3), np.float32)
         ends = np.concatenate([[0], np.cumsum(batch.counts, dtype=np.int64)])
         # One task for each thread, not for each chunk: a thread that is free takes the next chunk.
-        chunks = iter(cut(batch.rows, self._chunk, self._threads))
+        pieces = cut(batch.rows, self._chunk, self._threads)
+        chunks = iter(pieces)
 
         @torch.inference_mode()
         def drain() -> None:
@@ -142,7 +143,7 @@ class CpuEngine:
             finally:
                 self._forwards.put(forward)
 
-        futures = [self._pool.submit(drain) for _ in range(self._threads)]
+        futures = [self._pool.submit(drain) for _ in range(min(self._threads, len(pieces)))]
         self._in_flight[slot] = priors, wdl, futures
 
     def finish(self, slot: int) -> tuple[F32, F32]:

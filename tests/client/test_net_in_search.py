@@ -127,7 +127,7 @@ def test_azclient_starts_a_worker_on_each_core_where_the_network_is_in_the_searc
     supervisor = Supervisor(plan, Stop())
     started: list[list[str]] = []
     monkeypatch.setattr(supervisor._children, "add", lambda _name, argv, **_: started.append(argv))
-    supervisor._on_preparing({SEARCH: ["chess", "puct", "a network"]})
+    supervisor._search = ["chess", "puct", "a network"]
     supervisor._on_prepared(0)
     assert len(started) == expected
     assert not any("--rings" in argv or "client.evaluator" in argv for argv in started)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from crash_names import NAMES
+from crash_names import NAMES, in_source
 from crash_rooms import IN_PROCESSES, ROOMS
 from fake_server import FakeServer, welcome
 from free_ports import free_base_port
@@ -44,6 +44,7 @@ def run_lab(room: str, times: int) -> dict[str, dict[str, int]]:
 def test_every_crash_point_in_the_source_is_tried() -> None:
     prefixes = tuple(prefix for room in TIMES for prefix in ROOMS[room].points)
     assert {name for name in NAMES if not name.startswith(prefixes)} == set(IN_PROCESSES)
+    assert sorted(NAMES) == in_source()
 
 
 @pytest.mark.parametrize("room", TIMES)

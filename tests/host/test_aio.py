@@ -165,6 +165,20 @@ def test_streams_that_were_closed_before_the_start_take_what_is_written_to_them(
     assert guarded(main) == 0
 
 
+def test_a_result_counts_though_nobody_reads_what_is_said_of_it() -> None:
+    code = (
+        "import sys\nfrom azselfplay.host.exits import guarded\n"
+        "def main():\n    print('bad')\n    sys.stdin.read()\n    return 65\nraise SystemExit(guarded(main))"
+    )
+    buffered = {**os.environ, "PYTHONUNBUFFERED": ""}
+    asked = [sys.executable, "-c", code]
+    with subprocess.Popen(asked, stdin=-1, stdout=-1, stderr=-1, env=buffered) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.communicate(b"")[1] == b""
+    assert process.returncode == 65
+
+
 def test_output_that_a_full_disk_does_not_take_ends_with_one_line_however_short_it_is() -> None:
     code = (
         "from azselfplay.host.exits import guarded\ndef main():\n    print('short')\n    return 0\n"

@@ -58,9 +58,11 @@ def test_good_games_are_stored_and_others_named_by_file_and_number(tmp_path, mon
     assert azplay_games(monkeypatch, run, "verify") == Exit.OK
     reader = StoreReader(run / "games.db")
     first, second = [row.record(get_game("go_3x3")) for row in reader.rows(Range())]
+    assert first.source == "one - two 2023-01-01 10 00 00"
     assert (first.outcome, first.reason, first.plies) == (1, "recorded", 3)
-    shown = tags("", next(reader.rows(Range())), first)
-    assert [shown[name] for name in ("White", "Black", "Date")] == ["one", "two", "2023-01-01 10 00 00"]
+    for date in ("2023-01-01 10 00 00", "20230101", "1996,1997", "1996"):
+        shown = tags("", next(reader.rows(Range())), replace(first, source=f"one - two {date}"))
+        assert [shown[name] for name in ("White", "Black", "Date")] == ["one", "two", date]
     assert second.source == "three - two"
     assert first.is_imported
     assert reader.old_between(1, 2) == {1, 2}, "nothing takes them for games of self-play"
@@ -105,7 +107,6 @@ def test_games_of_self_play_and_imported_ones_are_kept_apart(tmp_path: Path, mon
     assert "PB[one]PC[one - two]PW[two]" in exported
     players = Players(run / "games.db")
     assert {row["kind"] for row in players.rates()} == {"worker of azserver"}
-    players.close()
 
 
 def test_a_file_without_a_game_that_can_be_used_makes_no_run(tmp_path: Path, monkeypatch) -> None:

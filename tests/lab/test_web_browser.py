@@ -11,7 +11,7 @@ from report_runs import STEPS, figures
 from web_runs import run_with_games
 
 from azselfplay.host.runs import RunFolder
-from azselfplay.lab.report.page import collect
+from azselfplay.lab.report.page import alerts_of
 from azselfplay.lab.report.page import page as report_page
 from azselfplay.store.reader import StoreReader
 
@@ -321,7 +321,7 @@ def test_a_report_is_drawn_by_the_scripts_of_the_pages_without_a_server_and_fits
     run_with_games(tmp_path, "tic_tac_toe")
     report = RunFolder(tmp_path, "a-run")
     with closing(StoreReader(report.games)) as games:
-        (tmp_path / "report.html").write_text(report_page(collect(report, games)))
+        (tmp_path / "report.html").write_text(report_page(report, games, alerts_of(report)))
     page.context.set_offline(True)
     page.set_viewport_size(PHONE)
     page.goto(f"file://{tmp_path}/report.html")

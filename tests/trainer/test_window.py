@@ -208,6 +208,18 @@ def test_the_window_knows_the_results_of_its_positions() -> None:
             assert share == plies / window.positions
 
 
+def test_each_game_keeps_its_own_start_when_the_window_goes_round() -> None:
+    window, rng = Window(CHESS, 60, CHESS.max_legal), np.random.default_rng(0)
+    naive = NaiveWindow(60, 10**9, len(window.rings.game_first))
+    for number in range(200):
+        start = "" if number % 3 == 0 else f"8/8/8/8/5k2/8/8/KQ5R w - - 0 {number + 1}"
+        record = random_game(CHESS, rng, simulations=8, max_plies=int(rng.integers(3, 9)), start=start)
+        window.add(record)
+        naive.add(record)
+    expected = [naive_words(CHESS, *naive.position(row), CHESS.history) for row in range(window.positions)]
+    np.testing.assert_array_equal(everything(CHESS, window).packed_features, expected)
+
+
 def test_game_larger_than_the_window_is_refused() -> None:
     with pytest.raises(ValueError, match=r"window\.positions"):
         Window(TIC_TAC_TOE, 3).add(random_games(TIC_TAC_TOE, 4, 1)[0])

@@ -92,8 +92,8 @@ def look_at(folder: Path, cache: Path, *, asks_torch: bool = False) -> Machine:
             gpu_error = f"{SMI}: {error}"
         else:
             rows = [[word.strip() for word in line.split(",")] for line in said.stdout.splitlines()]
-            known = [row for row in rows if len(row) == 3 and not said.returncode]
-            gpus = [f"{name} ({memory}, driver {driver})" for name, memory, driver in known]
+            known = [row for row in rows if len(row) >= 3 and not said.returncode]
+            gpus = [f"{', '.join(name)} ({memory}, driver {driver})" for *name, memory, driver in known]
             if said.returncode and expected:
                 gpu_error = f"{SMI}: {(said.stdout + said.stderr).strip()[:200]}"
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

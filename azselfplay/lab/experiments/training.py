@@ -203,7 +203,8 @@ def read_trained(folder: RunFolder) -> Trained:
             "folder holds it",
             Exit.BAD_DATA,
         )
-    what, to_do = f"{folder.path} holds no finished run (", "); train it first, without --judge-only"
+    what = f"{folder.path} holds no finished run ({_about(folder).name}: "
+    to_do = "); train it first, without --judge-only"
     with as_fatal((OSError, ValueError, KeyError, TypeError), Exit.BAD_DATA, what, to_do):
         about = json.loads(_about(folder).read_bytes())
         snapshots = [Snapshot(**one) for one in about.pop("snapshots")]

@@ -49,7 +49,7 @@ CANDIDATES = 4
 PROGRESS_SECONDS = 5.0
 """Seconds between two lines of progress of `verified`."""
 
-_IMPORTED = re.compile(r"(.*?) - (.*?)(?: ([\d?]{4}[-/.].*|[\d?]{4}))?")
+_IMPORTED = re.compile(r"(.*?) - (.*?)(?: ([\d?]{4}(?:[-/.,].*|\d{4})?))?")
 """Matches the source of an imported game: players and date (`games_command.record_of`)."""
 
 

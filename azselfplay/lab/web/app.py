@@ -308,6 +308,7 @@ async def network(request: web.Request) -> web.Response:
     site = request.app[SITE]
     run, number, ply = site.run_of(request), _number(request), _ply(request)
     there = await site.reading(lambda: site.shelf.up_to(run, number, ply))
+    there.max_plies = there.game.max_plies + there.ply  # the cap of self-play is no rule of the game
     file = await site.reading(lambda: find_weights(run, request.query.get("weights", "")))
     async with site.rooms.nets.using(file) as net:
         analyst = Analyst(net.game, net.evaluator, net.history)

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from azselfplay.games import get_game
+from azselfplay.games.boards import Clicks, Spot
 from azselfplay.games.game_history import GameHistory, board_text, replay
 from azselfplay.games.game_texts import TEXT, said, writers_of
 from azselfplay.games.knowledge import RESULTS, knowledge_of, picture_of, sides_on_picture
@@ -292,11 +293,15 @@ def board(game: Game, state: State, move: str, *, side: int = 0, is_over: bool =
         "position": game.notation.state_to_text(state),
         "width": 0.0 if clicks is None else clicks.width,
         "height": 0.0 if clicks is None else clicks.height,
-        # On a turned picture, every spot is in the opposite place.
-        "spots": []
-        if clicks is None
-        else [list(spot.opposite(clicks.width, clicks.height) if turned else spot) for spot in clicks.spots],
+        "spots": [] if clicks is None else [list(spot) for spot in spots_of(clicks, turned=bool(turned))],
     }
+
+
+def spots_of(clicks: Clicks, *, turned: bool) -> tuple[Spot, ...]:
+    """Return the spots to click; on a turned picture, every spot is in the opposite place."""
+    if not turned:
+        return clicks.spots
+    return tuple(spot.opposite(clicks.width, clicks.height) for spot in clicks.spots)
 
 
 def moves(game: Game, state: State, actions: Iterable[int]) -> list[dict[str, Any]]:

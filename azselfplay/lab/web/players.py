@@ -59,6 +59,7 @@ class Players:
             with closing(StoreReader(self._path)) as reader:
                 return self._rates(reader, time.time() if now is None else now)
         except (Fatal, OSError, TypeError, ValueError):  # or a row with damaged numbers
+            self._inode, self._games = 0, {}
             return []
 
     def _rates(self, reader: StoreReader, now: float) -> list[dict[str, Any]]:

@@ -54,10 +54,12 @@ Updates = asyncio.Queue[bytes | None]
 
 
 class Files:
-    """The files of one run that are read, by one thread at a time."""
+    """The files of one run that are read, by one thread at a time. `lock`: wait here, not in a thread, of
+    which there are few; a reading whose waiting coroutine was cancelled goes on in its thread."""
 
     def __init__(self, run: RunFolder) -> None:
         self.run = run
+        self.lock = asyncio.Lock()
         self._turn = threading.Lock()
         self.curves = Curves(run.figures_log)
         self.players = Players(run.games)
@@ -118,7 +120,9 @@ class Watching:
 
     async def history(self, run: RunFolder) -> dict[str, Any]:
         """Return the curves of a run up to now."""
-        return await self._reading(self.files_of(run).history)
+        files = self.files_of(run)
+        async with files.lock:
+            return await self._reading(files.history)
 
     @asynccontextmanager
     async def watch(self, run: RunFolder) -> AsyncIterator[Updates]:
@@ -184,7 +188,8 @@ class _Watched:
     async def _look(self, server: ServerFigures | None) -> dict[str, Any]:
         """Return the present figures, or what is wrong; without a server, return the figures of the files."""
         try:
-            figures = await self._reading(self.files.look)
+            async with self.files.lock:
+                figures = await self._reading(self.files.look)
             about = figures["summary"]
             if self._was_running and not about["running"]:
                 said = "has ended" if about["state"] == State.ENDED else "does not answer any more"
