@@ -83,7 +83,7 @@ def test_what_people_paste_is_a_position(name: str, text: str, position: str) ->
         ("chess", "1. f3 e5 2. g4 Qh4# 3. a3", "illegal san"),
         ("connect_four", "1 2 1 2 1 2 1 2", r"move 8 .'2'.: the game is over"),
         ("go_5x5", "(;SZ[9];B[cc])", "board of 9, not of 5"),
-        ("shogi", "手合割：平手\n手数----指手--\n 1 ７六歩(77)\n 2 どこか", "どこか"),
+        ("shogi", "手合割：平手\n手数----指手--\n 1 どこか", "どこか"),
     ],
 )
 def test_what_cannot_be_read_is_explained(name: str, text: str, reason: str) -> None:

@@ -64,15 +64,25 @@ ENDS = (
     End("perpetual_check_suffered", "%{other}ILLEGAL_ACTION", "反則勝ち", 1, "の反則勝ち"),
     End("declaration", "%KACHI", "入玉勝ち", 1, "の入玉勝ち"),
 )
+UNNAMED = {
+    -1: next(end for end in ENDS if end.reason == RESIGNATION),
+    0: End("", "%HIKIWAKE", "持将棋", 0, "持将棋"),
+    1: next(end for end in ENDS if end.reason == "perpetual_check_suffered"),
+}
+"""The nearest ends, by value, if only the result is known."""
 BROKEN_OFF = ("%CHUDAN", "中断")
-"""Written (in CSA, in KIF) if the format has no word for how the game ended."""
+"""Written (in CSA, in KIF) if the game has no result."""
 
 
-def end_of(tags: Mapping[str, str], ending: str) -> End | None:
+def end_of(tags: Mapping[str, str], ending: str, side: int) -> End | None:
     """Return how a game ended, according to the tag Termination, or else to the beginning of its last
-    comment."""
+    comment. If neither is known, the tag Result decides. side: the side to move at the end."""
     reasons = (tags.get("Termination", ""), ending.partition(":")[0])
-    return next((end for reason in reasons for end in ENDS if end.reason == reason), None)
+    for reason in reasons:
+        if found := next((end for end in ENDS if end.reason == reason), None):
+            return found
+    outcome = next((one for one, text in RESULTS.items() if text == tags.get("Result")), None)
+    return None if outcome is None else UNNAMED[-outcome if side else outcome]
 
 
 def comments(mark: str, text: str) -> list[str]:
@@ -145,8 +155,8 @@ CSA_TAGS = {"$EVENT": "Event", "$SITE": "Site"}
 
 
 def csa(tags: Mapping[str, str], start: str, moves: Sequence[WrittenMove], ending: str) -> str:
-    """Return a game in CSA's format. If CSA has no word for how it ended, `%CHUDAN` (broken off) is written.
-    Raises ValueError if a move is invalid.
+    """Return a game in CSA's format. If it has no result, `%CHUDAN` (broken off) is written. Raises
+    ValueError if a move is invalid.
 
     tags: as in PGN, where White is the first player; in shogi that is Black (sente). moves: in USI.
     Alternative lines become comments, because CSA has no variations. Values are written as on Floodgate (`**
@@ -177,7 +187,7 @@ def csa(tags: Mapping[str, str], start: str, moves: Sequence[WrittenMove], endin
         lines += comments("'", one.comment)
         lines += [f"'{' '.join(line)} {comment}" for line, comment in one.others]
     mover, other = ("-", "+") if state[REST] & ONE else ("+", "-")
-    end = end_of(tags, ending)
+    end = end_of(tags, ending, side_to_move(state))
     word = end.csa.format(mover=mover, other=other) if end else BROKEN_OFF[0]
     return "\n".join([*lines, word, *comments("'", ending)])
 

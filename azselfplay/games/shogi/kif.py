@@ -99,7 +99,7 @@ def kif(tags: Mapping[str, str], start: str, moves: Sequence[WrittenMove], endin
         before = action_from_usi(state, one.move)
         state = GAME.after(state, before)
     # Write how the game ended twice: as a move, and as a sentence.
-    end = end_of(tags, ending)
+    end = end_of(tags, ending, side_to_move(state))
     word = sentence = end.kif if end else BROKEN_OFF[1]
     if end is not None and end.value:
         sentence = f"{KIF_SIDES[side_to_move(state) ^ (end.value < 0)]}{end.said}"
@@ -162,26 +162,36 @@ HANDICAPS = {
     "十枚落ち": "4k4/9",
 }
 """White's two back ranks in SFEN, by handicap."""
+SIDE_MARKS = "▲△▼▽☗☖"
+"""Some programs write one of them before each move."""
 _KIF_CODES = {
     name: code for names in (ON_BOARD, KIF_PIECES) for code, name in enumerate(names) if name and code
 }
 _KIF_CODES |= {"王": _KIF_CODES["玉"], "竜": _KIF_CODES["龍"]}
 _KIF_MOVE = re.compile(
-    r"\s*([0-9]+)\s+(同|[１-９1-9][一二三四五六七八九])[\s　]*"
+    rf"\s*([0-9]+)\s+[{SIDE_MARKS}]?(同|[１-９1-9][一二三四五六七八九])[\s　]*"
     rf"({'|'.join(sorted(_KIF_CODES, key=len, reverse=True))})(打|成|不成)?(?:\(([1-9]{{2}})\))?(?!\w)"
 )
 _KIF_WORD = re.compile(r"\s*[0-9]+\s+(\S+)")
-_KIF_HEADER = re.compile(r"([^\s：*#&|+]{1,20})：(.*)")
-_KIF_VALUES = {end.kif: end.value for end in ENDS} | {
-    "勝ち宣言": 1,
-    "入玉宣言": 1,
-    "詰": -1,
+_KIF_LIKE_MOVE = re.compile(rf"[{SIDE_MARKS}同０-９0-9]")
+_KIF_HEADER = re.compile(r"([^\s：:*#&|+]{1,20})(?:：|(?<=[^\x00-\x7f]):)(.*)")
+"""A key in Japanese may have the colon of ASCII; `https:` is no key."""
+_KIF_HELD = re.compile(rf"(.)([{RANK_KANJI}十]*)")
+_KIF_ENDS = {end.kif: end for end in ENDS}
+_KIF_ENDS |= {
+    "勝ち宣言": _KIF_ENDS["入玉勝ち"],
+    "入玉宣言": _KIF_ENDS["入玉勝ち"],
+    "詰": _KIF_ENDS["詰み"],
+    "時間切れ": _KIF_ENDS["切れ負け"],
+}
+_KIF_VALUES = {word: end.value for word, end in _KIF_ENDS.items()} | {
     "不戦勝": 1,
     "不戦敗": -1,
     "中断": None,
     "封じ手": None,
     "不詰": None,
 }
+"""Value of the last word for the side to move. None, as for unknown words: the game has no result."""
 _KIF_TAGS = {"先手": "White", "下手": "White", "後手": "Black", "上手": "Black"}
 _KIF_TAGS |= {"開始日時": "Date", "棋戦": "Event", "場所": "Site"}
 _MOVES_FOLLOW = "手数--"
@@ -238,21 +248,22 @@ def _kif_game(lines: Sequence[str]) -> ReadGame:
                 moves.append(f"{CODE_LETTERS[_KIF_CODES[piece]]}*{last}")
             else:
                 moves.append(usi_square(origin) + last + ("+" if how == "成" else ""))
-        elif (found := _KIF_WORD.match(line)) and found[1] in _KIF_VALUES:
-            side, value = _kif_start(placed, handicap)[1] ^ (len(moves) & 1), _KIF_VALUES[found[1]]
+        elif found := _KIF_WORD.match(line):
+            word = found[1].partition("(")[0]
+            # After a move, a word that we do not know says that the game was over.
+            if word not in _KIF_VALUES and (not moves or _KIF_LIKE_MOVE.match(word)):
+                raise ValueError(f"move {len(moves) + 1} ({line.strip()[:40]!r}) cannot be read")
+            side, value = _kif_start(placed, handicap)[1] ^ (len(moves) & 1), _KIF_VALUES.get(word)
             outcome = None if value is None else value if side == 0 else -value
-            ended = next((end for end in ENDS if end.kif == found[1]), None)
+            ended = _KIF_ENDS.get(word)
             break
-        elif found:
-            raise ValueError(f"move {len(moves) + 1} ({line.strip()[:40]!r}) cannot be read")
         elif (found := _KIF_HEADER.match(line)) and found[1].endswith("の持駒"):
-            hand = placed.hands[found[1][0] in "後上"]
-            for word in found[2].split():
-                code, pieces = _KIF_CODES.get(word[0], 0), word[1:]
-                if code in IN_ALL and pieces in (*KIF_NUMBERS, "一"):
-                    hand[code] += 1 if pieces in ("", "一") else KIF_NUMBERS.index(pieces)
-                elif word != "なし":
-                    raise ValueError(f"{word[:20]!r} is no piece in a hand")
+            hand, held = placed.hands[found[1][0] in "後上"], "".join(found[2].split())
+            for name, pieces in _KIF_HELD.findall(held) if held != "なし" else ():
+                code = _KIF_CODES.get(name, 0)
+                if code not in IN_ALL or pieces not in (*KIF_NUMBERS, "一"):
+                    raise ValueError(f"{name + pieces!r} is no piece in a hand")
+                hand[code] += 1 if pieces in ("", "一") else KIF_NUMBERS.index(pieces)
         elif found:
             said = found[2].strip("　 ")
             handicap = said if found[1] == "手合割" else handicap
@@ -273,7 +284,7 @@ def _kif_start(placed: Placed, handicap: str) -> tuple[str, int]:
     return f"{HANDICAPS[handicap]}{usual_start(1)[len(HANDICAPS['平手']) :]}", 1
 
 
-# Lists of openings have comments with `#`, too, but nothing in Japanese after them.
-_KIF_BEGINS = re.compile(r"#KIF|(?:#[^\n]*\n\s*)*[^\x00-\x7f]")
+# Lists of openings have comments with `#`, too, but nothing in Japanese after them. Moves begin with a mark.
+_KIF_BEGINS = re.compile(rf"#KIF|(?:#[^\n]*\n\s*)*[^\x00-\x7f{SIDE_MARKS}]")
 
 KIF = GameFormat("KIF", (".kif", ".kifu"), _KIF_BEGINS, kif, read_kif)
