@@ -115,6 +115,11 @@ def number_from_text(text: str, what: str, most: int) -> int:
     return int(text)
 
 
+def bare_position(text: str) -> str:
+    """Return the FEN or SFEN in what engines are sent: `position fen ...`, `sfen ...`; "" for `startpos`."""
+    return re.sub(r"^\s*(position\s+)?(s?fen\s+|startpos\b)?", "", text).strip()
+
+
 # ---- Pictures ------------------------------------------------------------------------------------
 # In dark mode, web pages recolour the parts with these classes: `paper`, `ink` and `pencil` (lines, letters),
 # `hole`. Everywhere else the picture's own colours are used.

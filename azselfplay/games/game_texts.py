@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
@@ -24,9 +25,9 @@ def form_in(game: Game, text: str) -> GameFormat | None:
 def read_position(game: Game, text: str, moves: Iterable[str] = ()) -> GameHistory:
     """Return the game from the position in `text` (or the usual start), followed by `moves`.
 
-    text: a position in the game's notation (FEN, SFEN, EPD), moves from the start separated by spaces, or a
-    file of the game's formats, of which the first game counts. Raises ValueError naming what cannot be read,
-    or the move that is not legal.
+    text: a position in the game's notation (FEN, SFEN, EPD), perhaps with `moves` and moves after it, moves
+    from the start separated by spaces, or a file of the game's formats, of which the first game counts.
+    Raises ValueError naming what cannot be read, or the move that is not legal.
     """
     known = knowledge_of(game)
     if form := form_in(game, text):
@@ -34,19 +35,32 @@ def read_position(game: Game, text: str, moves: Iterable[str] = ()) -> GameHisto
         if isinstance(found, ValueError):
             raise found
         return after_moves(game, found.start, (*found.moves, *moves))
-    start = known.read_start(text)
+    position, separator, more = at_moves(text)
+    start = known.read_start(position)
     try:
         game.notation.state_from_text(start)
     except ValueError as no_position:
-        if "/" in text:  # separates the ranks of a position; no move has one
+        if "/" in text or separator:  # a slash separates the ranks of a position; no move has one
             raise
         try:
-            return after_moves(game, "", (*text.split(), *moves))
+            # The word for "same square" in a move of shogi is followed by a wide blank.
+            return after_moves(game, "", (*re.sub(r"(?<=同)\s+", "", text).split(), *moves))
         except ValueError as no_moves:
             why = f"not as a position ({no_position}) and not as moves from the start ({no_moves})"
             # It is unknown which of the two was meant, so both reasons are given.
             raise ValueError(f"{text!r} cannot be read, {why}") from no_moves
-    return after_moves(game, start, tuple(moves))
+    return after_moves(game, start, (*more.split(), *moves))
+
+
+_AT_MOVES = re.compile(r'((?:"[^"]*"|[^"])*?)(?<!\S)(moves)(?!\S)(.*)', re.DOTALL)
+"""The texts of an EPD, in quotation marks, may have the word too."""
+
+
+def at_moves(text: str) -> tuple[str, str, str]:
+    """Split text at the word `moves`, like `str.partition`: engines are sent it between a position and the
+    moves after it."""
+    found = _AT_MOVES.fullmatch(text)
+    return (found[1], found[2], found[3]) if found else (text, "", "")
 
 
 def after_moves(game: Game, start: str, moves: Sequence[str], *, draws_end: bool = False) -> GameHistory:
@@ -84,8 +98,8 @@ def in_notation(history: GameHistory, text: str) -> str:
 
 
 def _plain(move: str) -> str:
-    """Return the text of a move without check signs and marks, and with 0 written as O."""
-    return move.rstrip("+#!?").replace("0", "O")
+    """Return the text of a move without check signs, marks and wide blanks, and with 0 written as O."""
+    return move.rstrip("+#!?").replace("0", "O").replace("\u3000", "")
 
 
 # ---- Moves as people write them ------------------------------------------------------------------

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from azselfplay.games.game_history import GameHistory, replay
-from azselfplay.games.game_texts import form_in
+from azselfplay.games.game_texts import at_moves, form_in
 from azselfplay.games.knowledge import ReadGame, knowledge_of
 from azselfplay.games.spec import Game
 from azselfplay.host.exits import Exit, Fatal
@@ -95,8 +95,9 @@ def openings_from_file(game: Game, path: Path, most: int | None = None) -> list[
     """Return the openings in a file. A file of games gives its first `most` games; in any other file, each
     line is one opening: a start position (chess: FEN or EPD) or moves from the usual start.
 
-    A line whose first word contains `/` is a position; `|` and moves may follow it. Empty lines and comments
-    (`#`) are skipped. Raises Fatal(BAD_DATA) naming the line or the game that cannot be read.
+    A line whose first word contains `/` is a position; `|` or `moves`, and moves, may follow it. Positions
+    may also be written as for engines (`startpos`, `sfen ...`). Empty lines and comments (`#`) are skipped.
+    Raises Fatal(BAD_DATA) naming the line or the game that cannot be read.
     """
     try:
         data = read_bytes(path)
@@ -130,8 +131,10 @@ def openings_from_file(game: Game, path: Path, most: int | None = None) -> list[
 def _opening_in(line: str) -> ReadGame:
     """Return what a line of a file of openings says."""
     told = re.sub(r'("[^"]*")|(?:^|\s)#.*', r"\1", line)  # but Qh7# and "no. #1" are no comments
-    has_start = "/" in "".join(told.split()[:1])  # of FEN or EPD
-    start, _, moves = told.partition("|") if has_start else ("", "", told)
+    start, separator, moves = at_moves(told)
+    if not separator:
+        has_start = re.match(r"\s*(\S*/|(position|s?fen|startpos)\b)", told)
+        start, _, moves = told.partition("|") if has_start else ("", "", told)
     return ReadGame(start, moves.split())
 
 

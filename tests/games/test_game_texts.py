@@ -22,6 +22,7 @@ def test_moves_are_said_as_people_write_them(name: str, moves: str, people: str)
     game, wanted = get_game(name), people.split(" ")
     played = replay(game, "", moves.split())
     assert said(game, played.states, played.actions) == wanted
+    assert read_position(game, people).moves_text() == moves.split()
     before = played.actions[2:3]  # later moves alone: the texts of earlier ones do not matter
     assert said(game, played.states[3:], played.actions[3:], *before) == wanted[3:]
 
@@ -45,6 +46,9 @@ def test_a_move_as_people_write_it_is_found_among_the_legal_ones(
 
 REPEATED = "g1f3 g8f6 f3g1 f6g8 " * 2
 
+SHREDDER = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w HAha - 0 1"
+
+BEFORE = "rnbqkbnr/pppp1ppp/8/4p3/4P3/8/PPPP1PPP/RNBQKBNR w KQkq - 0 2"
 FEN = "rnbqkbnr/pppp1ppp/8/4p3/4P3/5N2/PPPP1PPP/RNBQKB1R b KQkq - 1 2"
 
 
@@ -65,6 +69,13 @@ FEN = "rnbqkbnr/pppp1ppp/8/4p3/4P3/5N2/PPPP1PPP/RNBQKB1R b KQkq - 1 2"
         ("go_5x5", "(;SZ[5];B[cc];W[])", "...../...../..x../...../..... x 1"),
         ("shogi", "# ---- Kifu for Windows ----\n手合割：平手\n手数----指手--\n 1 ７六歩(77)", KIF_POSITION),
         ("shogi", KIF_POSITION, KIF_POSITION),
+        ("shogi", "▲７六歩(77)", KIF_POSITION),
+        ("shogi", "position startpos moves 7g7f", KIF_POSITION),
+        ("shogi", f"sfen {KIF_POSITION}", KIF_POSITION),
+        ("chess", f"position fen {BEFORE} moves Nf3", FEN),
+        ("chess", "startpos moves e2e4 e7e5 g1f3", FEN),
+        ("chess960", "startpos", SHREDDER),
+        ("chess", f'{FEN[:-4]} c0 "White moves and wins";', FEN.replace("1 2", "0 1")),
         ("shogi", "'by hand\nPI\n+\n+7776FU", KIF_POSITION),
         ("connect_four", "4 4", "......./......./......./......./...o.../...x..."),
     ],
@@ -78,6 +89,7 @@ def test_what_people_paste_is_a_position(name: str, text: str, position: str) ->
     ("name", "text", "reason"),
     [
         ("chess", "1. e4 e4", "illegal san"),
+        ("chess", "startpos moves e2e5", "^move 1 .*not a legal move"),
         ("chess", "e2e5", "not as a position.*and not as moves from the start"),
         ("connect_four", "4 9", "not as a position.*move 2 .'9'."),
         ("chess", "1. f3 e5 2. g4 Qh4# 3. a3", "illegal san"),

@@ -147,6 +147,15 @@ def test_openings_from_a_file_may_be_fen_epd_or_moves(tmp_path: Path) -> None:
         openings_from_file(CHESS, file)
 
 
+def test_openings_of_shogi_may_be_written_as_for_engines(tmp_path: Path) -> None:
+    shogi, file = get_game("shogi"), tmp_path / "openings.sfen"
+    sfen = shogi.notation.state_to_text(shogi.notation.state_from_text(""))
+    file.write_text(f"startpos moves 2g2f 8c8d\nsfen {sfen} moves 7g7f\nposition sfen {sfen}\nstartpos\n")
+    found = openings_from_file(shogi, file)
+    assert [len(one.actions) for one in found] == [2, 1, 0, 0]
+    assert [one.start for one in found] == ["", sfen, sfen, ""]
+
+
 def test_a_comment_does_not_make_openings_of_shogi_a_game_file(tmp_path: Path) -> None:
     file = tmp_path / "openings.txt"
     file.write_text("# openings, 定跡\n\n# two moves\n7g7f 3c3d\n")

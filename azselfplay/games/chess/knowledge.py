@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from azselfplay.games.bits import ONE, ZERO, count_ones, count_trailing_zeros
+from azselfplay.games.boards import bare_position
 from azselfplay.games.chess import GAME, endings, notation
 from azselfplay.games.chess.board import (
     KNIGHT_ATTACKS,
@@ -320,6 +321,7 @@ SOLUTION = Solution(
 def fen_of_epd(text: str) -> str:
     """Return the FEN of an EPD, or of a FEN with operations after it. The operations `hmvc` and `fmvn` give
     its counters; others, such as `bm Nf3;`, are ignored. Whether the FEN is valid is not checked here."""
+    text = bare_position(text)
     fields = text.split()
     # Others are a FEN, or a list of moves. The last semicolon may be missing.
     if "/" not in text or not (";" in text or {"bm", "am", "id", "hmvc", "fmvn"} & {*fields[4:5]}):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from azselfplay.games.bits import ONE, ZERO, count_ones
+from azselfplay.games.boards import bare_position
 from azselfplay.games.jit import jit
 from azselfplay.games.knowledge import Heuristic, Knowledge, Matches, Words
 from azselfplay.games.shogi import notation
@@ -133,6 +134,7 @@ KNOWLEDGE = Knowledge(
         evaluate=material, material=material, order_score=order_score, is_noisy=is_noisy, sees_reply=False
     ),
     book=BOOK,
+    read_start=bare_position,
     svg=notation.svg,
     clicks=notation.CLICKS,
     words=Words(
