@@ -23,6 +23,7 @@ from azselfplay.games import get_game
 from azselfplay.games.knowledge import knowledge_of
 from azselfplay.games.packed import move_features
 from azselfplay.games.spec import (
+    LONGEST_MOVE,
     NO_ROOT,
     PLY_CAP,
     RECORDED,
@@ -371,12 +372,14 @@ def positions_survive_text(game: Game, playouts: Playouts) -> None:
 
 
 def actions_survive_text(game: Game, playouts: Playouts) -> None:
-    """Every legal action has a text of its own, which gives that action again."""
+    """Every legal action has a short text of its own without blanks, which gives that action again."""
     for playout in playouts:
         for n in range(1, len(playout.positions), 7):
             state, actions = playout.positions[n - 1], legal(game, playout.positions, n)
             texts = [game.notation.action_to_text(state, action) for action in actions]
             must(len(set(texts)) == len(texts), "ply {}: two actions have one text: {}", n - 1, texts)
+            odd = [text for text in texts if text.split() != [text] or len(text) > LONGEST_MOVE]
+            must(not odd, "ply {}: {} have blanks, or over {} characters", n - 1, odd, LONGEST_MOVE)
             again = [game.notation.action_from_text(state, text) for text in texts]
             must(again == actions, "ply {}: {} are read as {}, not as {}", n - 1, texts, again, actions)
 

@@ -147,6 +147,10 @@ class SparseFeatures:
 # ---- Text ----------------------------------------------------------------------------------------
 
 
+LONGEST_MOVE = 40
+"""Most characters in the text of a move. It has no blanks, because moves are separated by blanks."""
+
+
 @dataclass(frozen=True)
 class Notation:
     """Reads and writes text in the game's usual notation; plain Python, never called inside a search.

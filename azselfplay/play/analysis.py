@@ -21,7 +21,7 @@ from azselfplay.games.game_history import GameHistory
 from azselfplay.games.game_texts import after_moves
 from azselfplay.games.knowledge import knowledge_of
 from azselfplay.games.names import nearest
-from azselfplay.games.spec import Game, outcome_for_first_player
+from azselfplay.games.spec import LONGEST_MOVE, Game, outcome_for_first_player
 from azselfplay.host.aio import Stop, unless_stopped
 from azselfplay.play.driver import Input, Line, Output
 from azselfplay.play.syzygy import Tables
@@ -51,8 +51,8 @@ MAX_LINE = 256 * 1024
 MAX_MOVES = 4096
 """Most moves before the position."""
 
-MAX_MOVE, MAX_FEN, MAX_ID = 16, MAX_START, 200
-"""Most characters in a move, a start position and an id: error messages repeat them."""
+MAX_FEN, MAX_ID = MAX_START, 200
+"""Most characters in a start position and an id: error messages repeat them."""
 
 MAX_INTEGER_ID = 2**63
 
@@ -241,9 +241,9 @@ def parse(line: bytes | None, simulations: int) -> Request:
     if len(moves) > MAX_MOVES:
         raise BadRequest(f"{len(moves)} moves, at most {MAX_MOVES} are taken", request_id)
     for number, move in enumerate(moves, 1):
-        if len(move) > MAX_MOVE:
+        if len(move) > LONGEST_MOVE:
             raise BadRequest(
-                f"move {number} has {len(move)} characters, a move has at most {MAX_MOVE}", request_id
+                f"move {number} has {len(move)} characters, a move has at most {LONGEST_MOVE}", request_id
             )
     count = fields.get("simulations", simulations)
     # `type`, not isinstance, because True is an int for isinstance.

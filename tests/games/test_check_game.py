@@ -14,6 +14,7 @@ from azselfplay.games.conformance import (
     SPARSE_CHECKS,
     Check,
     Playout,
+    actions_survive_text,
     earlier_roots_end_games_too,
     random_games,
     sizes_fit,
@@ -164,6 +165,17 @@ def test_a_game_with_a_fault_does_not_pass(name: str) -> None:
     games = tuple(random_games(sound, 4))
     assert fault_of(check, BROKEN[name], games)
     assert not fault_of(check, sound, games)
+
+
+@pytest.mark.parametrize("text", ["cell {}", "0" * 40 + "{}"])
+def test_moves_that_the_tools_cannot_take_are_found(text: str) -> None:
+    """Pages and openings files separate moves by blanks, and requests limit their length."""
+    game = with_text(
+        GAME,
+        action_to_text=lambda _, action: text.format(action),
+        action_from_text=lambda _, move: int(move[-1]),
+    )
+    assert "blanks" in fault_of(actions_survive_text, game, tuple(random_games(GAME, 1)))
 
 
 def test_the_command_says_what_each_check_found(monkeypatch, capsys) -> None:

@@ -29,7 +29,7 @@ def test_what_a_line_leaves_out_has_a_default() -> None:
         ({"id": 1, "moves": "e2e4"}, "list"),
         ({"id": 1, "moves": [4]}, "list of texts"),
         ({"id": 1, "moves": ["e2e4"] * (MAX_MOVES + 1)}, "at most 4096"),
-        ({"id": 1, "moves": ["e2e4", "x" * 17]}, "move 2"),
+        ({"id": 1, "moves": ["e2e4", "x" * 41]}, "move 2"),
         ({"id": 1, "fen": "x" * 4097}, "4096"),
         ({"id": 1, "fen": 5}, "fen"),
     ],

@@ -27,6 +27,7 @@ from msgspec import Meta, Struct
 from azselfplay.games import get_game
 from azselfplay.games.game_texts import read_position
 from azselfplay.games.knowledge import sides_on_picture
+from azselfplay.games.spec import LONGEST_MOVE
 from azselfplay.host.exits import Fatal
 from azselfplay.host.runs import RunFolder
 from azselfplay.lab.report.settings import notes_of, settings_of
@@ -366,14 +367,14 @@ class Opening(Struct, forbid_unknown_fields=True):
     """Position in that game."""
     position: str = ""
     """A pasted position or game to continue (`games.game_texts.read_position`)."""
-    moves: Annotated[tuple[Annotated[str, Meta(max_length=40)], ...], Meta(max_length=10_000)] = ()
+    moves: Annotated[tuple[Annotated[str, Meta(max_length=LONGEST_MOVE)], ...], Meta(max_length=10_000)] = ()
     """Moves of a game that is opened again."""
 
 
 class Order(Struct, forbid_unknown_fields=True):
     """An action in an open game."""
 
-    move: Annotated[str, Meta(max_length=40)] = ""
+    move: Annotated[str, Meta(max_length=LONGEST_MOVE)] = ""
 
 
 async def _body(request: web.Request, kind: type[S]) -> S:
