@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 
 import numpy as np
@@ -83,12 +84,16 @@ def play_as_written(history: GameHistory, move: str) -> None:
 
 def in_notation(history: GameHistory, text: str) -> str:
     """Return a move in the game's notation. `text` may also be as people write it (`said`; in chess Nf3,
-    exd5, 0-0, with or without signs for check and marks). Text that names no legal move is returned
+    exd5, 0-0, e8Q, with or without signs for check and marks). Text that names no legal move is returned
     unchanged."""
     game, state = history.game, history.state
     try:
         game.notation.action_from_text(state, text)
     except ValueError:
+        if read := knowledge_of(game).words.read:
+            with suppress(ValueError):
+                return read(state, text)
+            return text
         before = history.actions[-1] if history.actions else None
         for action in history.legal_actions().tolist():
             (written,) = said(game, state[np.newaxis], [action], before)

@@ -233,6 +233,9 @@ class Words:
     number: Callable[[State], int] | None = None
     """(state) -> the number of the next move, for games like chess in which one number covers a move of each
     side. None: every move has its own number."""
+    read: Callable[[State, str], str] | None = None
+    """(state, a move as people may write it) -> the move in the game's notation. Raises ValueError. None:
+    only moves exactly as in `move` are read."""
 
 
 @dataclass(frozen=True)

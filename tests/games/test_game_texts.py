@@ -27,6 +27,9 @@ def test_moves_are_said_as_people_write_them(name: str, moves: str, people: str)
     assert said(game, played.states[3:], played.actions[3:], *before) == wanted[3:]
 
 
+TO_PROMOTE = "a2a4 b7b5 a4b5 a7a6 b5a6 h7h6 a6a7 h6h5"
+
+
 @pytest.mark.parametrize(
     ("name", "before", "text", "move"),
     [
@@ -35,6 +38,16 @@ def test_moves_are_said_as_people_write_them(name: str, moves: str, people: str)
         ("chess", "e2e4 d7d5", "exd5", "e4d5"),
         ("chess", "e2e4 f7f5", "Qh5", "d1h5"),
         ("chess", "", "Nd5", "Nd5"),
+        ("chess", "", "--", "--"),
+        ("chess", "", "Ng1f3", "g1f3"),
+        ("chess", "", "Ngf3", "g1f3"),
+        ("chess", "", "N1f3!", "g1f3"),
+        ("chess", TO_PROMOTE, "axb8Q", "a7b8q"),
+        ("chess", TO_PROMOTE, "a7b8Q", "a7b8q"),
+        ("chess", TO_PROMOTE, "a7b8=n", "a7b8n"),
+        ("chess", TO_PROMOTE, "axb8", "axb8"),
+        ("chess960", "e2e4 e7e5 g1f3 b8c6 f1b5 g8f6", "o-o", "e1h1"),
+        ("chess960", "", "Ngf3", "g1f3"),
         ("shogi", "", "▲７六歩(77)", "7g7f"),
     ],
 )

@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -48,6 +49,9 @@ from azselfplay.games.chess.rules import MAX_LEGAL, en_passant_field, in_check, 
 from azselfplay.games.game_history import legal_action
 from azselfplay.games.knowledge import RESULTS, GameFormat, ReadGame, WrittenMove, tag_value
 from azselfplay.games.spec import Notation, State
+
+if TYPE_CHECKING:
+    import chess
 
 # ---- FEN -----------------------------------------------------------------------------------------
 
@@ -293,12 +297,26 @@ def svg(state: State, move: str, *, turned: bool = False) -> bytes:
     return str(chess.svg.board(board, orientation=below, size=PICTURE_SIZE, lastmove=last)).encode()
 
 
+def _board(state: State) -> chess.Board:
+    import chess
+
+    return chess.Board(state_to_fen(state), chess960=bool(int(state[FLAGS]) >> int(CASTLING_ROOKS_SHIFT)))
+
+
 def san(state: State, action: int, _before: int | None = None) -> str:
     """Return an action as people write it: "Nf3", "O-O", "exd8=Q+"."""
     import chess
 
-    board = chess.Board(state_to_fen(state), chess960=bool(int(state[FLAGS]) >> int(CASTLING_ROOKS_SHIFT)))
-    return board.san(chess.Move.from_uci(action_to_uci(state, action)))
+    return _board(state).san(chess.Move.from_uci(action_to_uci(state, action)))
+
+
+def uci_of_people(state: State, text: str) -> str:
+    """Return the UCI of a move in SAN, also in ways that differ from the standard: "Ngf3", "0-0", "e7e8Q".
+    Raises ValueError if it is none, or not legal."""
+    move = _board(state).parse_san(text.rstrip("+#!?").replace("o", "O"))
+    if not move:
+        raise ValueError(f"{text!r} is a null move")  # python-chess reads "--"
+    return move.uci()
 
 
 MARKS = {"?!": 6, "?": 2, "??": 4}
