@@ -231,12 +231,17 @@ def cell_of(game: Game, action: int) -> int | None:
     return action % game.cells if action < game.actions - game.extra_actions else None
 
 
-def cells_of(game: Game) -> tuple[Spot, ...]:
-    """Return the cells of the picture, the top row first."""
-    names = list(look_of(game).cells) or [
+def names_of_cells(game: Game) -> list[str]:
+    """Return the names of the cells on the picture, by number."""
+    return list(look_of(game).cells) or [
         f"row {row + 1}, column {col + 1}" for row in range(game.rows) for col in range(game.cols)
     ]
+
+
+def cells_of(game: Game) -> tuple[Spot, ...]:
+    """Return the cells of the picture, the top row first."""
     edge, _, _ = _measures(game)
+    names = names_of_cells(game)
     starts = range(game.cells - game.cols, -1, -game.cols)
     return grid([names[start : start + game.cols] for start in starts], edge, edge, STEP)
 

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from azselfplay.games.boards import Clicks
-from azselfplay.games.drawn import SIDES, clicks_of, look_of, svg
+from azselfplay.games.drawn import SIDES, clicks_of, look_of, names_of_cells, svg
 from azselfplay.games.jit import jit
 from azselfplay.games.spec import Game, State
 
@@ -284,6 +284,21 @@ def knowledge_of(game: Game) -> Knowledge:
 def picture_of(game: Game) -> Callable[[State, str], bytes]:
     """Return the function that draws a game's board (`Knowledge.svg`): its own or the generic one."""
     return knowledge_of(game).svg or partial(svg, game)
+
+
+def spots_of_cells(game: Game, state: State) -> list[str]:
+    """Return by cell the name of its clickable area on the game's picture; [] if cells have none there."""
+    known = knowledge_of(game)
+    if known.clicks is None:
+        return []
+    if known.svg is None:
+        names = names_of_cells(game)
+    elif game.policy_planes == 1 or game.actions - game.extra_actions == game.cells:
+        # The number of a cell is the number of the action there.
+        names = ["".join(known.clicks.clicked(state, cell)[:1]) for cell in range(game.cells)]
+    else:
+        return []
+    return names if {spot.name for spot in known.clicks.spots} >= set(names) else []
 
 
 def sides_on_picture(game: Game) -> tuple[str, str]:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "azplay annotate game.pgn chess-sparse --out annotated.pgn",
     "azplay annotate games.sgf runs/go_9x9-tiny --simulations 2000 > annotated.sgf",
-    "azplay annotate game.kif shogi-1 --out annotated.kif",
+    "azplay annotate game.kif shogi-1 --out annotated.kifu",
 )
 GAMES_IN_FLIGHT = 16
 """Number of games whose positions are searched at the same time, so that the end of one game leaves no batch

@@ -90,6 +90,20 @@ async def test_a_network_that_knows_them_tells_the_owners_of_the_points_for_the_
     assert set(replied["found"]["owners"].values()) == {-1.0}
 
 
+def test_owners_are_known_by_the_spots_of_the_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a drawn picture these are no texts of moves; columns have no cells."""
+    game, four = get_game("tic_tac_toe"), get_game("connect_four")
+    start = game.notation.state_from_text("")
+    assert knowledge.spots_of_cells(game, start) == [f"cell {cell}" for cell in range(1, 10)]
+    monkeypatch.setattr(knowledge, "_known", {})
+    game, four = replace(game, knowledge=""), replace(four, knowledge="")
+    spots = knowledge.spots_of_cells(game, start)
+    assert (len(spots), spots[4]) == (9, "row 2, column 2")
+    flat = replace(game, policy_planes=None, actions=20)
+    assert knowledge.spots_of_cells(flat, start) == spots
+    assert knowledge.spots_of_cells(four, start) == []
+
+
 @with_client
 async def test_a_stored_game_is_gone_on_from_and_not_taken_back_into(client, runs: Path) -> None:
     stored = (await got(client, "/api/run/a-run/games/1"))["moves"][:3]

@@ -22,7 +22,7 @@ import numpy as np
 
 from azselfplay.games.game_history import replay
 from azselfplay.games.game_texts import said, writers_of
-from azselfplay.games.knowledge import RESULTS, WrittenMove, knowledge_of, sides_on_picture
+from azselfplay.games.knowledge import RESULTS, WrittenMove, knowledge_of, sides_on_picture, spots_of_cells
 from azselfplay.games.spec import State
 from azselfplay.host.exits import Fatal
 from azselfplay.host.runs import RunFolder, modified
@@ -265,9 +265,8 @@ class Room:
             best = report.lines[0]
             wdl = wdl_per_mille(best.value, report.draw or 0.0, best.proof)
         firsts = [self._game.notation.action_from_text(state, line.moves[0]) for line in report.lines]
-        # The number of a point is the number of the action that puts a stone there.
-        points = moves(self._game, state, range(len(found.ownership)))
-        owned = zip(points, found.ownership, strict=True)
+        # Not strict: there may be no ownership, or no area for a cell.
+        owned = zip(spots_of_cells(self._game, state), found.ownership, strict=False)
         self._found = {
             "is_hint": is_hint,
             "side": side,
@@ -275,7 +274,7 @@ class Room:
             "seconds": report.progress.seconds,
             # The page shows it for the first player, whichever side was to move.
             "wdl": list(wdl if side == 0 else reversed(wdl)),
-            "owners": {one["text"]: round(value if side == 0 else -value, 3) for one, value in owned},
+            "owners": {spot: round(value if side == 0 else -value, 3) for spot, value in owned},
             "lines": [
                 {
                     "moves": list(line.moves[:LONGEST]),
