@@ -87,11 +87,8 @@ class Compiled:
         )
 
     @property
-    def _what(self) -> str:
-        return "-".join(part for part in (self.game.name, self.selection, self.network) if part)
-
-    @property
     def _note(self) -> Path:
         # A game of another package has its own key; that of our sources is the folder's name.
         key = foreign_key_of(self.game.rules.end_reason) or "own"
-        return self.cache / f"compiled-{self._what}.{key}"
+        what = "-".join(part for part in (self.game.name, self.selection, self.network) if part)
+        return self.cache / f"compiled-{what}.{key}"
