@@ -240,7 +240,11 @@ class LineProcess:
         """Start a process. Raises OSError if it cannot be run."""
         loop = asyncio.get_running_loop()
         transport, streams = await loop.subprocess_exec(
-            lambda: SubprocessStreamProtocol(LONGEST_LINE, loop), *command, stderr=DEVNULL
+            lambda: SubprocessStreamProtocol(LONGEST_LINE, loop),
+            *command,
+            stderr=DEVNULL,
+            # A session of its own: Ctrl-C in the terminal reaches only us, who may play its games to their end.
+            start_new_session=True,
         )
         return cls(transport, Process(transport, streams, loop))
 

@@ -1,6 +1,7 @@
 """GTP, USI and UCI engines as real processes: good ones play; bad ones lose their games and do no harm."""
 
 import asyncio
+import subprocess
 import sys
 from pathlib import Path
 
@@ -173,3 +174,25 @@ def test_an_engine_inside_a_blend_is_started_before_the_first_game() -> None:
 
     with pytest.raises(Fatal, match="try the command"):
         asyncio.run(preparing())
+
+
+INTERRUPTED_GROUP = """
+import asyncio, os, signal
+from azselfplay.play.engine_player import LineProcess
+async def main():
+    echo = await LineProcess.start(["cat"])
+    await echo.send("before")
+    await echo.line()
+    signal.signal(signal.SIGINT, lambda *_: None)
+    os.killpg(0, signal.SIGINT)
+    await echo.send("after")
+    print(await echo.line())
+    echo.kill()
+asyncio.run(main())
+"""
+
+
+def test_ctrl_c_in_the_terminal_does_not_reach_an_engine() -> None:
+    command = [sys.executable, "-c", INTERRUPTED_GROUP]
+    done = subprocess.run(command, capture_output=True, text=True, start_new_session=True, check=False)
+    assert (done.stdout, done.stderr) == ("after\n", "")
