@@ -41,6 +41,8 @@ DEBIANS_GAMES = "/usr/games"
 LONGEST_LINE = 1 << 20
 """Most bytes in a line."""
 
+DIED = "the engine has ended: its process died"
+
 
 @dataclass(frozen=True)
 class EngineSpec:
@@ -249,7 +251,10 @@ class LineProcess:
         return cls(transport, Process(transport, streams, loop))
 
     async def send(self, line: str) -> None:
-        """Send a line. Raises OSError if the process has ended."""
+        """Send a line. Raises EngineError or OSError if the process has ended."""
+        # uvloop would raise RuntimeError.
+        if self._input.is_closing():
+            raise EngineError(DIED)
         self._input.write(line.encode() + b"\n")
         await self._input.drain()
 
@@ -261,7 +266,7 @@ class LineProcess:
         except ValueError as error:
             raise EngineError(f"a line of more than {LONGEST_LINE} bytes") from error
         if not read:
-            raise EngineError("the engine has ended: its process died")
+            raise EngineError(DIED)
         return read.decode(errors="replace").rstrip("\r\n")
 
     async def quit(self) -> None:

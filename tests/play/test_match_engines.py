@@ -1,11 +1,14 @@
 """GTP, USI and UCI engines as real processes: good ones play; bad ones lose their games and do no harm."""
 
 import asyncio
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import uvloop
 from test_match_runner import match
 
 from azselfplay.games import get_game
@@ -16,7 +19,7 @@ from azselfplay.play.engine_player import EnginePlayer, EngineSpec
 from azselfplay.play.engine_protocols import go_line
 from azselfplay.play.openings import Opening
 from azselfplay.play.players import make_player
-from azselfplay.play.runner import FAILURE, PlayedGame
+from azselfplay.play.runner import FAILURE, MatchSettings, PlayedGame, play_match
 
 ENGINE = Path(__file__).with_name("scripted_engine.py")
 GAMES = {"gtp": "go_5x5", "usi": "shogi", "uci": "chess"}
@@ -60,6 +63,32 @@ def test_a_bad_engine_loses_every_game_it_is_in_and_the_match_ends(
 def test_an_engine_that_fails_in_one_game_has_a_new_process_for_the_next() -> None:
     games = played("uci", spec("uci", "crash 2"), "random", Opening("start"), Opening("again"), at_once=1)
     assert [game.plies for game in games] == [4, 5, 4, 5]
+
+
+@ALL
+def test_an_engine_that_ends_while_nobody_asks_it_loses_one_game(protocol: str) -> None:
+    game = get_game(GAMES[protocol])
+
+    async def killed_twice() -> list[PlayedGame]:
+        engine, other = make_player(spec(protocol, "good"), game), make_player("random", game)
+        assert isinstance(engine, EnginePlayer)
+
+        async def kill() -> None:
+            process = engine._idle[0].process._process
+            os.kill(process.pid, signal.SIGKILL)
+            await process.wait()
+
+        await engine.prepare()
+        await kill()
+        games = await play_match(game, engine, other, [Opening("start")], MatchSettings(max_plies=4))
+        await kill()
+        await engine.close()
+        return games
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:  # the loop of `azplay match`
+        games = runner.run(killed_twice())
+    assert [game.reason for game in games] == [FAILURE, "ply_cap"]
+    assert "the engine has ended" in games[0].detail
 
 
 @pytest.mark.parametrize("protocol", ["gtp", "usi"])
