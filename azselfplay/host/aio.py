@@ -12,8 +12,8 @@ import logging
 import resource
 import signal
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 
 from azselfplay.host.exits import Exit, Fatal
@@ -32,6 +32,10 @@ LEAST_FILES = 128
 """File descriptors that any of our programs may need: a trainer has 34 open, and more while it writes a
 checkpoint or uses a GPU. When a process has no descriptor left, libzmq aborts it before we can print an error
 message."""
+
+
+TICK = 0.5
+"""Seconds between two looks of `patience` at the clock."""
 
 
 class Stop:
@@ -109,6 +113,29 @@ async def unless_stopped(work: Awaitable[T], stop: Stop) -> T | None:
             one.cancel()
         await asyncio.wait({task, stopped})  # it must not run any more when its caller closes what it uses
     return None if task.cancelled() else task.result()
+
+
+@asynccontextmanager
+async def patience(seconds: float) -> AsyncIterator[None]:
+    """Like asyncio.timeout, but time in which this process itself stood still (Ctrl-Z, a paused container)
+    does not count: what it waits for may have stood still, too, or its answer is not read yet."""
+    loop = asyncio.get_running_loop()
+
+    async def count() -> None:
+        left = seconds
+        while left > 0:
+            before, step = loop.time(), min(left, TICK)
+            await asyncio.sleep(step)
+            if loop.time() - before < step + TICK:
+                left -= step
+        limit.reschedule(loop.time())
+
+    async with asyncio.timeout(None) as limit:
+        counting = asyncio.create_task(count())
+        try:
+            yield
+        finally:
+            counting.cancel()
 
 
 async def first_of(*events: asyncio.Event) -> None:

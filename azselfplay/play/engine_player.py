@@ -20,6 +20,7 @@ from typing import Protocol, TypeVar
 from urllib.parse import parse_qsl
 
 from azselfplay.games.game_history import GameHistory
+from azselfplay.host import aio
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.play.player import Player, PlayerFailed, PlayerResigned, Seat
 
@@ -148,7 +149,7 @@ class EnginePlayer(Player):
 
     async def _start(self) -> Connection:
         try:
-            async with asyncio.timeout(max(START_SECONDS, self.spec.timeout)):
+            async with aio.patience(max(START_SECONDS, self.spec.timeout)):
                 return await self._connect(self.spec)
         except (TimeoutError, OSError, EngineError) as error:
             raise PlayerFailed(f"{self.name} did not start: {str(error) or 'it says nothing'}") from error
@@ -197,7 +198,7 @@ class EngineSeat(Seat):
         if self._connection is None:
             raise PlayerFailed(f"{self._player.name} has failed in this game before")
         try:
-            async with asyncio.timeout(patience):
+            async with aio.patience(patience):
                 return await ask(self._connection)
         # The engine works as it should, so its process can play the next game.
         except PlayerResigned:

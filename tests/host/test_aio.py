@@ -15,7 +15,7 @@ from unittest.mock import Mock
 import pytest
 import zmq
 
-from azselfplay.host.aio import Stop, run
+from azselfplay.host.aio import TICK, Stop, patience, run
 from azselfplay.host.exits import Exit, Fatal, guarded
 
 
@@ -233,3 +233,37 @@ def test_a_program_that_may_open_hardly_any_files_ends_with_a_sentence(
     assert done.returncode == Exit.CONFIG
     assert f"this user may open {files} files, and at least" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+class ClockOfTest(asyncio.SelectorEventLoop):
+    """Its time passes only if `now` is set."""
+
+    now = 0.0
+
+    def time(self) -> float:
+        return self.now
+
+
+@pytest.mark.parametrize(("step", "steps", "is_late"), [(3600.0, 1, False), (TICK, 9, False), (TICK, 11, True)])
+def test_patience_does_not_count_time_in_which_the_process_itself_stood_still(
+    step: float, steps: int, is_late: bool
+) -> None:
+    loop = ClockOfTest()
+
+    async def main() -> bool:
+        try:
+            async with patience(10 * TICK):
+                for _ in range(steps):
+                    await turns()
+                    loop.now += step
+                await turns()
+        except TimeoutError:
+            return True
+        return False
+
+    async def turns() -> None:
+        for _ in range(9):
+            await asyncio.sleep(0)
+
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        assert runner.run(main()) is is_late
