@@ -246,7 +246,7 @@ class LineProcess:
             lambda: SubprocessStreamProtocol(LONGEST_LINE, loop),
             *command,
             stderr=DEVNULL,
-            # A session of its own: Ctrl-C in the terminal reaches only us, who may play its games to their end.
+            # Ctrl-C in the terminal must reach only us: we may play its games to their end.
             start_new_session=True,
         )
         return cls(transport, Process(transport, streams, loop))

@@ -9,6 +9,7 @@ pairs.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
 import time
@@ -105,8 +106,8 @@ def main() -> int:
     # msgspec writes an infinite Elo as null.
     shown = table(result, openings, config.concurrent)
     print(msgspec.json.encode(result).decode() if config.json else shown)
-    leave_if_thinking(Exit.OK)
-    return int(Exit.OK)
+    leave_if_thinking(match.code)
+    return int(match.code)
 
 
 def game_of_match(config: MatchConfig, specs: tuple[str, str]) -> Game:
@@ -150,6 +151,8 @@ class Match:
         self._names = specs
         self._ended: dict[int, PlayedGame] = {}
         """Games that have ended, by their number."""
+        self.code = Exit.OK
+        """DISK if games are missing in a file."""
         self._shown = time.monotonic()
 
     async def run(self, stop: aio.Stop) -> None:
@@ -192,7 +195,8 @@ class Match:
         def on_game(number: int, played: PlayedGame) -> None:
             # Games of incomplete pairs are kept here, too; after Ctrl-C only complete pairs count.
             self._ended[number] = played
-            write(played)
+            if not write(played):
+                self.code = Exit.DISK
             now, is_terminal = time.monotonic(), sys.stderr.isatty()
             if now - self._shown < (TTY_SECONDS if is_terminal else PLAIN_SECONDS):
                 return
@@ -201,7 +205,8 @@ class Match:
             if is_terminal:  # a line that the terminal wraps could not be replaced by the next
                 columns = os.get_terminal_size(sys.stderr.fileno()).columns or 80  # 0: it does not say
                 text = f"\r\x1b[K{text[: columns - 1]}"
-            print(text, end="" if is_terminal else "\n", file=sys.stderr, flush=True)
+            with contextlib.suppress(OSError):  # its disk may be full, too
+                print(text, end="" if is_terminal else "\n", file=sys.stderr, flush=True)
 
         settings = MatchSettings(config.concurrent, config.max_plies, self.known, config.seed)
         until = decided if sprt else None

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
@@ -26,6 +27,8 @@ from azselfplay.games.spec import RESIGNATION, Game, outcome_for_first_player
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.play.openings import Opening
 from azselfplay.play.player import Player, PlayerFailed, PlayerResigned, Seat
+
+log = logging.getLogger(__name__)
 
 FAILURE = "failure"
 """Reason of a game that a player lost by failing: engine dead, hung, or an illegal move."""
@@ -231,30 +234,48 @@ TERMINATIONS = {FAILURE: "abandoned", TABLE: "adjudication"}
 
 
 @contextmanager
-def game_files(game: Game, pgn: str, moves: str, event: str) -> Iterator[Callable[[PlayedGame], None]]:
-    """Open the files of one match, before it starts. Yields the function that writes a game to them. Raises
+def game_files(game: Game, pgn: str, moves: str, event: str) -> Iterator[Callable[[PlayedGame], bool]]:
+    """Open the files of one match, before it starts. Yields the function that writes a game to them. It
+    returns False once a file has failed, for example on a full disk; that file gets no more games. Raises
     Fatal(DISK) for a path that cannot be written."""
     form = next(iter(knowledge_of(game).formats), None)
     # Check this before the first game: hours of games must not end without their file.
     if pgn and form is None:
         raise Fatal(f"{game.name} has no PGN; write its games with --moves FILE", Exit.CONFIG)
     before = ""
+    failed: set[TextIO] = set()
 
-    def write(played: PlayedGame) -> None:
+    def in_pgn(played: PlayedGame) -> str:
         nonlocal before
-        # Flushed, so that a match that is killed leaves its games in the file.
-        if pgn_file is not None and form is not None:
-            print(before + to_pgn(game, form, played, event), end="", file=pgn_file, flush=True)
-            before = form.between  # between games, not before the first one
-        if moves_file is not None:
-            print(to_json_line(game, played), file=moves_file, flush=True)
+        assert form is not None, "checked above"
+        between, before = before, form.between  # between games, not before the first one
+        return between + to_pgn(game, form, played, event)
+
+    def as_line(played: PlayedGame) -> str:
+        return to_json_line(game, played) + "\n"
+
+    def write(played: PlayedGame) -> bool:
+        for file, text_of in files:
+            if file in failed:
+                continue
+            try:
+                # Flushed, so that a match that is killed leaves its games in the file.
+                print(text_of(played), end="", file=file, flush=True)
+            except OSError as error:
+                log.error("%s cannot be written: %s; it gets no more games", file.name, error.strerror)
+                failed.add(file)
+                # Closing writes the rest, which fails again; later it counts as closed.
+                with suppress(OSError):
+                    file.close()
+        return not failed
 
     with ExitStack() as opened:
         try:
-            pgn_file, moves_file = (
-                opened.enter_context(Path(path).open("w", encoding="utf-8")) if path else None
-                for path in (pgn, moves)
-            )
+            files = [
+                (opened.enter_context(Path(path).open("w", encoding="utf-8")), text_of)
+                for path, text_of in ((pgn, in_pgn), (moves, as_line))
+                if path
+            ]
         except OSError as error:
             raise Fatal(f"{error.filename} cannot be written: {error.strerror}", Exit.DISK) from error
         yield write

@@ -244,7 +244,9 @@ class ClockOfTest(asyncio.SelectorEventLoop):
         return self.now
 
 
-@pytest.mark.parametrize(("step", "steps", "is_late"), [(3600.0, 1, False), (TICK, 9, False), (TICK, 11, True)])
+@pytest.mark.parametrize(
+    ("step", "steps", "is_late"), [(3600.0, 1, False), (TICK, 9, False), (TICK, 11, True)]
+)
 def test_patience_does_not_count_time_in_which_the_process_itself_stood_still(
     step: float, steps: int, is_late: bool
 ) -> None:

@@ -12,6 +12,7 @@ import chess.pgn
 import pytest
 
 from azselfplay.host.aio import Stop
+from azselfplay.host.exits import Exit
 from azselfplay.play import match
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,6 +38,14 @@ def test_a_match_prints_json_and_writes_pgn_and_moves(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in moves.read_text().splitlines()]
     assert [len(line["moves"]) for line in lines] == [line["plies"] for line in lines]
     assert [int(game.headers["PlyCount"]) for game in games if game] == [line["plies"] for line in lines]
+
+
+@pytest.mark.parametrize("file", ["--pgn", "--moves"])
+def test_a_full_disk_below_a_file_of_games_is_named_once_and_the_match_goes_on(file: str) -> None:
+    done = azplay("greedy", "random", "--games", "4", "--max-plies", "30", file, "/dev/full")
+    assert done.returncode == Exit.DISK
+    assert done.stderr == "/dev/full cannot be written: No space left on device; it gets no more games\n"
+    assert "games                4 (" in done.stdout
 
 
 def test_sprt_stops_the_match_and_the_table_says_so() -> None:
