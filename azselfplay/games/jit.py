@@ -24,6 +24,7 @@ import re
 import secrets
 import shutil
 import sys
+import time
 import types
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -50,6 +51,9 @@ TYPE_CHECKING."""
 KEPT_CACHES, KEPT_OF_OTHERS = 4, 8
 """Cache folders that are kept: of our sources (`source_key`), and in each of them of other packages
 (`foreign_key`), which are edited more often."""
+UNUSED_SECONDS = 2 * 86400
+"""A cache folder that a process began to use within this time is kept in any case: the process may still
+compile into it."""
 _PROCESS = secrets.token_hex(6)
 """Stands for the sources of rules that were typed in, which no other process shares."""
 
@@ -78,7 +82,8 @@ def cache_folder() -> Path:
 
 
 def prepare_folder(folder: Path, kept: int) -> Path:
-    """Create a cache folder, and remove the least recently used ones beside it, so that `kept` remain."""
+    """Create a cache folder, and remove those beside it that were not used for UNUSED_SECONDS, the least
+    recently used ones first, so that `kept` remain."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         # Mark the folder as used now, because the least recently used caches are removed.
@@ -92,15 +97,17 @@ def prepare_folder(folder: Path, kept: int) -> Path:
 
 
 def remove_old_caches(parent: Path, named: re.Pattern[str], kept: int) -> None:
-    """Remove all but the `kept` most recently used folders that are `named` so. Nothing else in `parent` is
-    touched: `AZ_JIT_CACHE` may name a folder that holds other things, such as runs."""
+    """Remove the folders that are `named` so and unused for UNUSED_SECONDS, but keep the `kept` most recently
+    used ones. Nothing else in `parent` is touched: `AZ_JIT_CACHE` may name a folder that holds other things,
+    such as runs."""
     ages = {}
     for path in parent.iterdir():
         with suppress(OSError):  # another process may remove the folder at this moment
             if named.fullmatch(path.name) and path.is_dir() and not path.is_symlink():
                 ages[path] = path.stat().st_mtime
     for path in sorted(ages, key=lambda path: ages[path], reverse=True)[kept:]:
-        shutil.rmtree(path, ignore_errors=True)
+        if ages[path] < time.time() - UNUSED_SECONDS:
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def sources(root: Path, packages: Sequence[str] = PACKAGES) -> dict[str, str]:

@@ -4,6 +4,7 @@ import linecache
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import ModuleType
 
@@ -12,7 +13,7 @@ import pytest
 from numba import types
 from numba.core.registry import CPUDispatcher
 
-from azselfplay.games.jit import PACKAGES, Unbound, bind, jit, kernel, source_key, sources
+from azselfplay.games.jit import PACKAGES, Unbound, bind, jit, kernel, prepare_folder, source_key, sources
 
 LIMIT = Unbound()
 ROOT = Path(__file__).resolve().parents[2]
@@ -159,6 +160,18 @@ def test_another_version_of_numba_compiles_without_its_private_classes(monkeypat
     compiled = bind(HERE, {"plain": [(weight, plus_one), (LIMIT, 30)]}).weighed
     assert compiled(3) == 37
     assert type(compiled) is CPUDispatcher
+
+
+def test_only_folders_unused_for_days_are_removed_because_a_process_may_still_compile_into_others(
+    tmp_path: Path,
+) -> None:
+    for name in ("a1", "a2", "b1", "b2"):
+        prepare_folder(tmp_path / name, 1)
+    for days, name in ((3, "b1"), (4, "b2")):
+        before = time.time() - 86400 * days
+        os.utime(tmp_path / name, (before, before))
+    prepare_folder(tmp_path / "c1", 4)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a1", "a2", "b1", "c1"]
 
 
 # ---- The key of the cache -----------------------------------------------------------------------
