@@ -90,7 +90,11 @@ def _main() -> int:
 
 def main() -> int:
     """Entry point of `azplay`."""
-    return guarded(_main)
+    code = guarded(_main)
+    # After `guarded`, which prints errors. Most commands have not imported it, and have nothing to prepare.
+    if (driver := sys.modules.get("azselfplay.play.driver")) is not None:
+        driver.leave_if_preparing(code)
+    return code
 
 
 if __name__ == "__main__":

@@ -166,8 +166,8 @@ def prepare(setup: Setup, seed: int, runs: Path = RUNS) -> Thinker:
 LONGEST_LINE = 1 << 16
 """Most bytes in a line; the moves of the longest games take a tenth of it."""
 
-PREPARATION = "preparation"
-"""Name of the threads that load and compile."""
+PREPARING: set[Future[Any]] = set()
+"""Calls of `in_thread` that have not ended."""
 
 PATIENCE = 1.0
 """Seconds of preparation after which the protocol may say that the preparation takes a while."""
@@ -293,11 +293,15 @@ class DaemonThread:
         self._jobs = queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None]()
         threading.Thread(target=self._work, name=name, daemon=True).start()
 
-    async def run(self, work: Callable[[], T]) -> T:
-        """Return the result of `work()`, or raise its exception."""
+    def submit(self, work: Callable[[], T]) -> Future[T]:
+        """Call `work()` after the calls that were already requested."""
         future = Future[T]()
         self._jobs.put((work, future))
-        return await asyncio.wrap_future(future)
+        return future
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Return the result of `work()`, or raise its exception."""
+        return await asyncio.wrap_future(self.submit(work))
 
     def end(self) -> None:
         """End the thread after the calls that were already requested."""
@@ -316,18 +320,20 @@ class DaemonThread:
 
 
 async def in_thread(work: Callable[[], T]) -> T:
-    """Run `work()` in a thread of its own that does not delay the end of the process."""
-    thread = DaemonThread(PREPARATION)
-    try:
-        return await thread.run(work)
-    finally:
-        thread.end()
+    """Run `work()` in a thread of its own that does not delay the end of the process. A command that uses
+    this ends with `leave_if_preparing`."""
+    thread = DaemonThread("preparation")
+    call = thread.submit(work)
+    PREPARING.add(call)
+    call.add_done_callback(PREPARING.discard)
+    thread.end()
+    return await asyncio.wrap_future(call)
 
 
 def leave_if_preparing(code: int) -> None:
-    """End the process with `code` if a thread of `in_thread` is still working, because its compiler would
-    abort when the interpreter shuts down. Call this when everything else has ended."""
-    if any(thread.name == PREPARATION for thread in threading.enumerate()):
+    """End the process with `code` if a call of `in_thread` has not ended, because its compiler would abort
+    when the interpreter shuts down. Call this when everything else has ended."""
+    if PREPARING:
         if code == Exit.OK:  # otherwise a message was already printed
             print("ended while the search was being prepared", file=sys.stderr)
         leave_at_once(code)

@@ -1,6 +1,10 @@
 """Games of a person against a network, as the pages request them."""
 
+import contextlib
 import json
+import subprocess
+import sys
+import urllib.request
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -282,3 +286,39 @@ async def test_a_game_that_is_gone_on_from_keeps_its_own_cap(client, tmp_path: P
     assert game["is_mine"]
     path = f"/api/play/{game['room']}/move"
     assert (await ordered(client, path, {"move": game["legal"][0]["text"]}))["over"] == "ply_cap"
+
+
+INTERRUPTED = """
+import os, signal, sys, threading
+from azselfplay.lab import azplay
+from azselfplay.lab.web import app, rooms
+def prepare(*_, **__):
+    os.kill(os.getpid(), signal.SIGINT)
+    threading.Event().wait()
+exec(sys.argv.pop(1) + " = prepare")
+sys.exit(azplay.main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "path", "body"),
+    [
+        ("rooms.load_net", PLAY, b"{}"),
+        ("rooms.Thinker.warm_up", PLAY, b"{}"),
+        ("app.Analyst.warm_up", "/api/run/a-run/games/1/at/0/network", None),
+    ],
+)
+def test_ctrl_c_does_not_wait_for_a_network_that_is_prepared(
+    runs: Path, what: str, path: str, body: bytes | None
+) -> None:
+    command = [sys.executable, "-c", INTERRUPTED, what, "web", str(runs), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            address = process.stdout.readline().strip().rstrip("/")
+            asked = urllib.request.Request(address + path, body, {"Content-Type": "application/json"})
+            with contextlib.suppress(OSError), urllib.request.urlopen(asked):  # it leaves without an answer
+                pass
+            assert process.wait(400) == 0
+        finally:
+            process.kill()

@@ -10,6 +10,7 @@ from azselfplay.games import get_game
 from azselfplay.host.exits import Exit
 from azselfplay.play.orders import Found, Line, Order, Prepare, Progress, Report, Say, Setup, Start
 from azselfplay.play.terminal import PlayEngine
+from net.create import create
 
 ROOT = Path(__file__).resolve().parents[2]
 SETUP = Setup(game="tic_tac_toe")
@@ -129,8 +130,12 @@ PREPARES_FOR_EVER = """
 import asyncio, threading
 from azselfplay.play.driver import in_thread, leave_if_preparing
 async def main():
-    task = asyncio.create_task(in_thread(threading.Event().wait))
-    await asyncio.sleep(0)
+    loop, begun = asyncio.get_running_loop(), asyncio.Event()
+    def prepare():
+        loop.call_soon_threadsafe(begun.set)
+        threading.Event().wait()
+    task = asyncio.create_task(in_thread(prepare))
+    await begun.wait()
     task.cancel()
 leave_if_preparing(3)
 asyncio.run(main())
@@ -144,3 +149,29 @@ def test_an_end_while_a_network_is_prepared_leaves_at_once_with_one_line() -> No
     done = subprocess.run([sys.executable, "-c", PREPARES_FOR_EVER], cwd=ROOT, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr == "ended while the search was being prepared\n"
+
+
+INTERRUPTED = """
+import os, signal, sys, threading
+from azselfplay.lab import azplay
+from azselfplay.play import analysis
+from azselfplay.search import warm
+def prepare(*_):
+    os.kill(os.getpid(), signal.SIGINT)
+    threading.Event().wait()
+warm.warm = analysis.Analyst.warm_up = prepare
+sys.exit(azplay.main())
+"""
+
+
+@pytest.mark.parametrize(("what", "code"), [("analyse", 0), ("annotate", 130), ("truth", 130)])
+def test_ctrl_c_does_not_wait_for_a_search_that_is_compiled(tmp_path: Path, what: str, code: int) -> None:
+    games, weights, out = tmp_path / "games.pgn", str(tmp_path / "net.safetensors"), tmp_path / "out"
+    games.write_text("1. e4 *\n")
+    create("chess" if what == "annotate" else "tic_tac_toe", 0, "1x8", 1, Path(weights))
+    words = [str(games), weights, "--out", str(out)] if what == "annotate" else [weights]
+    command = [sys.executable, "-c", INTERRUPTED, what, *words]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=400, check=False)
+    assert done.returncode == code, done.stderr
+    assert "finishing" in done.stderr
+    assert not out.exists()

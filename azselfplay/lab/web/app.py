@@ -55,6 +55,7 @@ from azselfplay.lab.web.rooms import (
 from azselfplay.lab.web.runs import summaries
 from azselfplay.lab.web.watching import Watching
 from azselfplay.play.analysis import Analyst
+from azselfplay.play.driver import in_thread
 from azselfplay.store.reader import game_of
 
 ASSETS = Path(__file__).parent / "assets"
@@ -313,7 +314,7 @@ async def network(request: web.Request) -> web.Response:
     file = await site.reading(lambda: find_weights(run, request.query.get("weights", "")))
     async with site.rooms.nets.using(file) as net:
         analyst = Analyst(net.game, net.evaluator, net.history)
-        await asyncio.to_thread(analyst.warm_up)
+        await in_thread(analyst.warm_up)
         found = await analyst.analyse(there, 0)
         if "policy" not in found:
             raise Trouble("The game is over in that position.", HTTPStatus.CONFLICT)

@@ -145,4 +145,8 @@ async def serve(runs: Path, listener: socket.socket, config: WebConfig, page: st
 
 
 if __name__ == "__main__":
-    raise SystemExit(guarded(main))
+    from azselfplay.play.driver import leave_if_preparing
+
+    code = guarded(main)
+    leave_if_preparing(code)
+    raise SystemExit(code)

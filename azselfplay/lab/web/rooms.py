@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ from azselfplay.lab.web.guarding import Trouble
 from azselfplay.link.finding import newest_weights
 from azselfplay.link.weights_files import SUFFIX, hash_in_name, short_hash, version_in
 from azselfplay.play.book import head
+from azselfplay.play.driver import in_thread
 from azselfplay.play.nets import LoadedNet, load_net, search_for
 from azselfplay.play.orders import Report, Request
 from azselfplay.play.players import Shared
@@ -143,7 +144,7 @@ class Rooms:
                 self.leave(idle)
             net = await self.nets.take(weights)
             try:
-                thinker = await asyncio.to_thread(ready, net)
+                thinker = await in_thread(partial(ready, net))
                 room = Room(secrets.token_urlsafe(16), run.name, weights, thinker, terms)
             except BaseException:
                 self.nets.give_back(weights)
@@ -384,7 +385,7 @@ class Nets:
         async with self._loading:
             found = self._shared.pop(file, None)
             if found is None:
-                net = await asyncio.to_thread(load_net, file, threads=self._threads)
+                net = await in_thread(partial(load_net, file, threads=self._threads))
                 found = Shared(net)
             self._shared[file] = found  # moved to the end: used last
             found.users += 1
