@@ -75,13 +75,16 @@ def main() -> int:
         search = search_for(config.search, net.game, weights)
         tables = open_tables(net.game, config.syzygy_path) if config.syzygy_path else None
         _say(f"search {search_name(search)}; the first answers may wait up to a minute for it to be compiled")
+        analyst = Analyst(net.game, net.evaluator, net.history, search, tables)
         service = Service(
-            Analyst(net.game, net.evaluator, net.history, search, tables),
+            analyst,
             in_flight=positions_in_flight(config.in_flight, net.target_rows),
             simulations=config.simulations,
         )
 
         async def serve(stop: Stop) -> None:
+            if not await analyst.prepare(config.simulations, stop):
+                return
             # These positions have been read already, so the sender expects answers.
             stop.waits_for = "positions in flight"
             try:

@@ -23,7 +23,7 @@ from azselfplay.games.knowledge import knowledge_of
 from azselfplay.games.names import nearest
 from azselfplay.games.spec import LONGEST_MOVE, Game, outcome_for_first_player
 from azselfplay.host.aio import Stop, unless_stopped
-from azselfplay.play.driver import Input, Line, Output
+from azselfplay.play.driver import Input, Line, Output, in_thread
 from azselfplay.play.syzygy import Tables
 from azselfplay.search.evaluator import BadEvaluation, Evaluator, LeafBatch, evaluate
 from azselfplay.search.forest import Forest
@@ -33,6 +33,7 @@ from azselfplay.search.pool import SearchPool
 from azselfplay.search.result import SearchResult, evenly
 from azselfplay.search.settings import FOR_EVALUATION, resolve
 from azselfplay.search.tree import SearchTree
+from azselfplay.search.warm import warm
 from protocol.messages import MAX_START
 from protocol.settings import MAX_SIMULATIONS, SelfPlaySettings, changed
 
@@ -278,6 +279,18 @@ class Analyst:
         leaf = self._leaf(history)
         # This compiles the rules that `play` needs.
         history.play(int(leaf.actions[0]))
+
+    async def prepare(self, simulations: int, stop: Stop) -> bool:
+        """Compile or load the rules and, for any `simulations`, the search, in a thread: a stop would have to
+        wait if this happened on the event loop. Returns False if it has come."""
+
+        def work() -> None:
+            self.warm_up()
+            if simulations:
+                warm(self.game.name, self.settings.search.selection)
+
+        await unless_stopped(in_thread(work), stop)
+        return not stop.finishing.is_set()
 
     async def answer(self, request: Request) -> Answer:
         """Analyse a position. Raises BadRequest."""

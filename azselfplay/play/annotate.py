@@ -112,6 +112,8 @@ def main() -> int:
             aio.run(lambda stop: annotator.run(games, form, write, stop))
         except BadEvaluation as error:
             raise Fatal(str(error), Exit.BAD_DATA) from error
+        if annotator.is_interrupted:
+            return int(Exit.INTERRUPTED)
         seconds = time.perf_counter() - began
         if config.out is not None:
             write_result(config.out, "".join(texts).encode())
@@ -131,6 +133,8 @@ class Annotator:
     def __init__(self, analyst: Analyst, name: str, config: AnnotateConfig, in_flight: int) -> None:
         self.games = self.positions = self.bad = 0
         """Numbers of games, positions and games that cannot be read, so far."""
+        self.is_interrupted = False
+        """Whether the stop came before the first game."""
         self._analyst, self._name = analyst, name
         self._simulations, self._file = config.simulations, config.file
         self._room = asyncio.Semaphore(in_flight)
@@ -152,6 +156,10 @@ class Annotator:
                     self.bad += 1
                     _say(f"{self._file} game {found.number}: {found.reason}")
                     continue
+                # Only now, so that a file that cannot be read is told at once.
+                if not (waiting or self.games) and not await self._analyst.prepare(self._simulations, stop):
+                    self.is_interrupted = True
+                    break
                 waiting.append(group.create_task(self._annotate(found, form)))
                 if len(waiting) == GAMES_IN_FLIGHT:
                     self._write(await waiting.popleft(), form, write)

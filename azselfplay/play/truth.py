@@ -97,8 +97,10 @@ def simulations_from(text: str) -> list[int]:
 
 async def measure_network(settings: TruthConfig, weights: Path, simulations: list[int]) -> tuple[str, Any]:
     """Return the measured table, and the figures for `--json`."""
+    from azselfplay.play.driver import in_thread
     from azselfplay.play.nets import load_net, meta_of, search_for
     from azselfplay.play.truth_errors import errors_table, measure, rows_for, to_json
+    from azselfplay.search.warm import warm
     from net.architectures.registry import name_of
 
     device, threads = settings.device, settings.threads
@@ -115,6 +117,8 @@ async def measure_network(settings: TruthConfig, weights: Path, simulations: lis
     try:
         rows = rows_for(nets[0].game, settings.seed, settings.limit)
         search = search_for(settings.search, nets[0].game, weights)
+        # In a thread, because a stop need not wait for the compiler there. The networks share their code.
+        await in_thread(partial(warm, nets[0].game.name, search.search.selection, nets[0].own))
         tell = partial(print, file=sys.stderr, flush=True)
         found = await measure(nets, rows, simulations, tell, search)
     finally:
