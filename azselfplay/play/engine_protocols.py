@@ -65,8 +65,10 @@ USUAL_NODES = 1000
 """Default number of nodes, if the protocol can count nodes and nothing else limits a move."""
 
 
-OPTION = re.compile(r"\s*option\s+name\s+(\S.*?)\s+type\s")
+OPTION = re.compile(r"\s*option\s+name\s+(\S.*?)\s+type\s+(\S+)(.*)")
 """An option that an engine announces."""
+OURS = ("uci_chess960", "uci_variant", "multipv", "ponder", "usi_ponder")
+"""Options that say what is played and how it is answered."""
 
 
 class UciConnection:
@@ -77,24 +79,38 @@ class UciConnection:
         self._spec = spec
         self.process = process
         self._kind = kind
-        self._known = {""}
-        """Names of the options that the engine announces."""
+        self._known: dict[str, tuple[str, str]] = {}
+        """Type of the options that the engine announces, and what the type's values are, by name."""
 
     async def begin(self) -> None:
         await self.process.send(self._kind)
         while (line := await self.process.line()).strip() != f"{self._kind}ok":
             if option := OPTION.match(line):
-                self._known.add(option[1].lower())
+                self._known[option[1].lower()] = option[2], option[3]
         for name, value in self._spec.options.items():
+            if name.lower() in OURS:
+                raise EngineError(f"the option {name!r} is not for users to set")
             await self._set_option(name, value)
         await self._be_ready()
 
     async def _set_option(self, name: str, value: str) -> None:
-        # The engine would silently ignore an option that it does not announce, and the match would be
-        # meaningless.
+        # The engine would silently ignore an option that it does not announce, or a value that it does not
+        # take, and the match would be meaningless.
         if name.lower() not in self._known:
             raise EngineError(f"it has no option {name!r}")
-        await self.process.send(f"setoption name {name} value {value}")
+        kind, values = self._known[name.lower()]
+        if kind == "check" and value.lower() not in ("true", "false"):
+            raise EngineError(f"its option {name!r} is true or false, not {value!r}")
+        if kind == "spin":
+            limits = [re.search(rf"\b{limit}\s+(-?\d+)", values) for limit in ("min", "max")]
+            low, high = (None if one is None else int(one[1]) for one in limits)
+            number = int(value) if re.fullmatch(r"-?\d+", value) else None
+            if number is None or (low is not None and number < low) or (high is not None and number > high):
+                raise EngineError(f"its option {name!r} is a number from {low} to {high}, not {value!r}")
+        if kind == "combo" and value not in (texts := re.split(r"\s+var\s+", values.strip())[1:]):
+            raise EngineError(f"its option {name!r} is one of {', '.join(texts)}, not {value!r}")
+        said = value.lower() if kind == "check" else value
+        await self.process.send(f"setoption name {name}" + (f" value {said}" if kind != "button" else ""))
 
     async def _be_ready(self) -> None:
         await self.process.send("isready")

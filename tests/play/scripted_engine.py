@@ -66,7 +66,12 @@ def usi(mode: str, after: int) -> None:
     for line in sys.stdin:
         words = line.split()
         if words[0] == "usi":
-            print("id name scripted\noption name Skill type spin default 1 min 0 max 9\nusiok", flush=True)
+            print("id name scripted\noption name Skill type spin default 1 min 0 max 9")
+            print("option name Book type check default true\noption name USI_Ponder type check")
+            print("option name Style type combo default safe var safe var wild")
+            print("option name Clear type button\nusiok", flush=True)
+        elif words[0] == "setoption":
+            assert " ".join(words[2:]) in ("Skill value 9", "Book value true", "Style value wild", "Clear")
         elif words[0] == "isready":
             print("readyok", flush=True)
         elif words[0] == "position":

@@ -123,11 +123,26 @@ def test_a_start_position_reaches_a_uci_engine_with_its_moves() -> None:
     assert all(game.reason != FAILURE for game in played("uci", spec("uci", "good"), "random", start))
 
 
-@ALL
-def test_an_engine_that_refuses_an_option_is_not_played_with(protocol: str) -> None:
-    player = make_player(spec(protocol, "good", "Dance=3"), get_game(GAMES[protocol]))
-    with pytest.raises(Fatal, match="Dance"):
+@pytest.mark.parametrize(
+    ("protocol", "option"),
+    [
+        *((one, "Dance=3") for one in ("uci", "usi", "gtp")),
+        *(("usi", one) for one in ("Skill=10", "Skill=two", "Book=1", "Style=solid", "USI_Ponder=true")),
+    ],
+)
+def test_an_engine_that_refuses_an_option_is_not_played_with(protocol: str, option: str) -> None:
+    player = make_player(spec(protocol, "good", option), get_game(GAMES[protocol]))
+    with pytest.raises(Fatal, match=option.partition("=")[0]):
         asyncio.run(player.prepare())
+
+
+def test_values_that_an_engine_takes_are_sent_as_its_protocol_writes_them() -> None:
+    async def main() -> None:
+        player = make_player(spec("usi", "good", "Skill=9&Book=True&Style=wild&Clear=1"), get_game("shogi"))
+        await player.prepare()
+        await player.close()
+
+    asyncio.run(main())
 
 
 def test_an_engine_is_told_its_limits() -> None:
