@@ -28,7 +28,7 @@ class GameHistory:
         self.draws_end = True
         """Whether draws by the rules end the game. People go on if nobody claims them."""
         self.actions: list[int] = []
-        # Enough for many games; `play` makes room for longer ones.
+        # Enough for many games; `_append` makes room for longer ones.
         self._states = np.zeros((64, game.state_words), np.uint64)
         self._states[0] = game.notation.state_from_text(start)
 
@@ -71,6 +71,9 @@ class GameHistory:
             raise ValueError(f"the game is over ({reason})")
         if action not in self.legal_actions():
             raise ValueError(f"action {action} is not legal here")
+        self._append(action)
+
+    def _append(self, action: int) -> None:
         # The rules read all positions of a game from one array, so a full array is replaced by one twice as
         # large.
         if self.ply + 2 > len(self._states):
