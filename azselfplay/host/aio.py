@@ -59,8 +59,8 @@ class Stop:
         # One Ctrl-C may reach a process twice: from the terminal through its group, and from its supervisor.
         if self._signalled is not None and now - self._signalled < TOGETHER:
             return
-        again, self._signalled = self._signalled is not None, now
-        if again:
+        self._signalled = now
+        if self.finishing.is_set():
             log.warning("%s again: stopping at once", name)
             self.cancel()
             return

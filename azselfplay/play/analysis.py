@@ -281,8 +281,9 @@ class Analyst:
         history.play(int(leaf.actions[0]))
 
     async def prepare(self, simulations: int, stop: Stop) -> bool:
-        """Compile or load the rules and, for any `simulations`, the search, in a thread: a stop would have to
-        wait if this happened on the event loop. Returns False if it has come."""
+        """Compile or load the rules and, unless `simulations` is 0, the search, in a thread: a stop would
+        have to wait if this happened on the event loop. (It does if a request asks for a search later.)
+        Returns False if the stop has come."""
 
         def work() -> None:
             self.warm_up()

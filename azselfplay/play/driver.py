@@ -189,7 +189,8 @@ class Driver:
         self._say = say
         self._thinker: Thinker | None = None
         self._thinking: Thinking | None = None
-        self._over = stop.finishing
+        self._stop = stop
+        self._quit = asyncio.Event()
         self._preparation: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
 
@@ -202,8 +203,11 @@ class Driver:
             self._group = group
             self._carry_out(first)
             reading = group.create_task(self._feed(lines))
-            await self._over.wait()
-            reading.cancel()
+            # Not one event for both: a first signal after `quit` would count as the second one.
+            ends = [group.create_task(event.wait()) for event in (self._quit, self._stop.finishing)]
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            for task in (*ends, reading):
+                task.cancel()
             # A thread cannot be cancelled, but nobody waits for it any more (`leave_if_preparing`).
             if self._preparation is not None:
                 self._preparation.cancel()
@@ -233,7 +237,7 @@ class Driver:
             if isinstance(order, Say):
                 self._say(order.text)
             # After the end, the best move is still printed, but no new work begins.
-            elif self._over.is_set():
+            elif self._quit.is_set() or self._stop.finishing.is_set():
                 continue
             elif isinstance(order, Prepare):
                 self._preparation = self._group.create_task(self._make_ready(order.setup))
@@ -250,7 +254,7 @@ class Driver:
             elif isinstance(order, SetDeadline) and self._thinking is not None:
                 self._thinking.set_deadline(order.until)
             elif isinstance(order, Quit):
-                self._over.set()
+                self._quit.set()
 
     async def _think(self, thinking: Thinking) -> None:
         assert self._thinker is not None, "the machine prepares before it starts"

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import shlex
 import shutil
+import signal
 from asyncio.subprocess import DEVNULL, Process, SubprocessStreamProtocol
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -279,6 +281,9 @@ class LineProcess:
         await self._process.wait()
 
     def kill(self) -> None:
-        """End the process at once, if it has not ended. Our side of its pipes is closed too: a dead process
-        leaves them open."""
+        """End the process at once, if it has not ended, and those that it has started: a script may be before
+        the engine. Our side of its pipes is closed too: a dead process leaves them open."""
+        if self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
         self._transport.close()

@@ -88,7 +88,7 @@ class UciConnection:
             if option := OPTION.match(line):
                 self._known[option[1].lower()] = option[2], option[3]
         for name, value in self._spec.options.items():
-            if name.lower() in OURS:
+            if name.lower() in OURS and value.lower() not in ("false", "1"):
                 raise EngineError(f"the option {name!r} is not for users to set")
             await self._set_option(name, value)
         await self._be_ready()
@@ -107,7 +107,8 @@ class UciConnection:
             number = int(value) if re.fullmatch(r"-?\d+", value) else None
             if number is None or (low is not None and number < low) or (high is not None and number > high):
                 raise EngineError(f"its option {name!r} is a number from {low} to {high}, not {value!r}")
-        if kind == "combo" and value not in (texts := re.split(r"\s+var\s+", values.strip())[1:]):
+        texts = re.findall(r"\bvar\s+(.*?)(?=\s+(?:var|default)\s|\s*$)", values)
+        if kind == "combo" and value.lower() not in (text.lower() for text in texts):
             raise EngineError(f"its option {name!r} is one of {', '.join(texts)}, not {value!r}")
         said = value.lower() if kind == "check" else value
         await self.process.send(f"setoption name {name}" + (f" value {said}" if kind != "button" else ""))

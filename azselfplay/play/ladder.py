@@ -231,11 +231,12 @@ def find_network(network: str | Path, runs: Path = RUNS) -> tuple[Point, str, Pa
     run_folder = full.parent.parent
     # If the file belongs to a run, its results go into the run's folder, beside those of other networks.
     is_of_run = full.parent.name == "weights" and (run_folder / "run.json").exists()
-    if not is_of_run:
-        sha256 = hashlib.sha256(read_weights(path)).hexdigest()
-        return Point(full, meta.version, meta.step, None, None, sha256), meta.game, full.parent
-    points = points_of(RunFolder(run_folder.parent, run_folder.name))
-    return next(point for point in points if point.path.name == full.name), meta.game, run_folder
+    points = points_of(RunFolder(run_folder.parent, run_folder.name)) if is_of_run else []
+    known = [(point.games_before, point.hours) for point in points if point.path.name == full.name]
+    before, hours = known[0] if known else (None, None)
+    sha256 = hashlib.sha256(read_weights(path)).hexdigest()
+    point = Point(full, meta.version, meta.step, before, hours, sha256)
+    return point, meta.game, run_folder if is_of_run else full.parent
 
 
 class Session:

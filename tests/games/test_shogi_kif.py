@@ -120,7 +120,9 @@ def test_a_result_of_csa_is_written_again(word: str, again: str) -> None:
     assert csa(game.tags, "", [WrittenMove("7g7f")], "").splitlines()[-1] == again
 
 
-@pytest.mark.parametrize("move", ["２ ▲７六歩(77)", "３四(33)", "同", "△どこか"])
+@pytest.mark.parametrize(
+    "move", ["２ ▲７六歩(77)", "３四(33)", "同", "△どこか", "七六歩(77)", "\ufffd四歩打"]
+)
 def test_a_damaged_move_does_not_end_the_game(move: str) -> None:
     (error,) = read_kif(f"   1 ▲７六歩(77)\n   2 {move}\n".encode())
     assert "move 2 " in str(error)

@@ -68,10 +68,18 @@ def usi(mode: str, after: int) -> None:
         if words[0] == "usi":
             print("id name scripted\noption name Skill type spin default 1 min 0 max 9")
             print("option name Book type check default true\noption name USI_Ponder type check")
-            print("option name Style type combo default safe var safe var wild")
+            print(
+                "option name Style type combo var wild var safe default safe\noption name Ponder type check"
+            )
             print("option name Clear type button\nusiok", flush=True)
         elif words[0] == "setoption":
-            assert " ".join(words[2:]) in ("Skill value 9", "Book value true", "Style value wild", "Clear")
+            assert " ".join(words[2:]) in (
+                "Skill value 9",
+                "Book value true",
+                "Style value Wild",
+                "Clear",
+                "Ponder value false",
+            )
         elif words[0] == "isready":
             print("readyok", flush=True)
         elif words[0] == "position":

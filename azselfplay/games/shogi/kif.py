@@ -251,7 +251,9 @@ def _kif_game(lines: Sequence[str]) -> ReadGame:
         elif found := _KIF_WORD.match(line):
             word = found[1].partition("(")[0]
             # After a move, a word that we do not know says that the game was over.
-            if word not in _KIF_VALUES and (not moves or _KIF_LIKE_MOVE.match(word)):
+            if word not in _KIF_VALUES and (
+                not moves or _KIF_LIKE_MOVE.match(word) or re.search(r"\([1-9]{2}\)|打$", found[1])
+            ):
                 raise ValueError(f"move {len(moves) + 1} ({line.strip()[:40]!r}) cannot be read")
             side, value = _kif_start(placed, handicap)[1] ^ (len(moves) & 1), _KIF_VALUES.get(word)
             outcome = None if value is None else value if side == 0 else -value
