@@ -62,12 +62,8 @@ def test_kept_games_count_and_fill_the_spool(tmp_path: Path, monkeypatch: pytest
     """This holds after a restart, too. A worker whose games nobody takes stops and deletes none."""
     monkeypatch.setattr("client.spool.MAX_GAMES", 3)
     spool = filled(tmp_path, 1, 2)
-    assert (spool.games, spool.kept, spool.kept_bytes, spool.full) == (
-        0,
-        2,
-        2 * len(to_bytes(record(1))),
-        False,
-    )
+    counts = (0, 2, 2 * len(to_bytes(record(1))), False)
+    assert (spool.games, spool.kept, spool.kept_bytes, spool.full) == counts
     spool.write([(uid(3), to_bytes(record(3)))])
     assert spool.full
     again = Spool(tmp_path)

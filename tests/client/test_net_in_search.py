@@ -61,13 +61,8 @@ def test_it_imports_no_torch_sends_no_leaf_and_tells_its_evaluations(tmp_path: P
 
     create("chess", 1, "sparse", 0, tmp_path / "weights")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    result = subprocess.run(
-        [sys.executable, __file__, str(tmp_path)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [sys.executable, __file__, str(tmp_path)]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     seen = json.loads(result.stdout.splitlines()[-1])
     assert (seen["has_torch"], seen["leaves"], seen["versions"]) == (False, 0, [5])

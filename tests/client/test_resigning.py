@@ -105,9 +105,8 @@ def test_nobody_gives_up_before_the_trainer_names_a_threshold() -> None:
     assert {record.reason for record in games(settings, 15)} <= {"four", "board_full"}
     assert {record.reason for record in games(settings, 15, threshold=0.0)} <= {"four", "board_full"}
     for threshold, highest in ((-0.7, -0.7), (-0.1, -0.5)):
-        resigned = [
-            record for record in games(settings, 15, threshold=threshold) if record.reason == RESIGNATION
-        ]
+        some = games(settings, 15, threshold=threshold)
+        resigned = [record for record in some if record.reason == RESIGNATION]
         assert len(resigned) > 3
         assert all(record.root_values[-1] <= highest for record in resigned)
 

@@ -36,16 +36,10 @@ def test_a_trainer_is_behind_when_many_games_wait_for_it() -> None:
     assert not uploads.trainer_is_behind
 
 
-@pytest.mark.parametrize("status", ["stored", "duplicate"])
-def test_a_stored_game_is_deleted(status: str) -> None:
-    assert joined_with(1).acknowledged(GameAck(uid(0), status), 1.0) == [GameAck(uid(0), status)]
-
-
-@pytest.mark.parametrize("status", ["rejected", "conflict"])
-def test_a_refused_game_is_set_aside_with_its_reason(status: str) -> None:
-    uploads = joined_with(1)
-    instructions = uploads.acknowledged(GameAck(uid(0), status, "illegal_action: ply 3"), 1.0)
-    assert instructions == [GameAck(uid(0), status, "illegal_action: ply 3")]
+@pytest.mark.parametrize("status", ["stored", "duplicate", "rejected", "conflict"])
+def test_a_final_answer_to_a_game_is_carried_out_and_ends_its_upload(status: str) -> None:
+    uploads, ack = joined_with(1), GameAck(uid(0), status, "illegal_action: ply 3")
+    assert uploads.acknowledged(ack, 1.0) == [ack]
     assert uploads.tick(1e6) == []
 
 
@@ -130,11 +124,8 @@ def test_without_a_trainer_one_game_at_a_time_asks_whether_there_is_one_now() ->
     assert uploads.tick(11.1) == [Put(uid(5))]
     stored = GameAck(uid(5), "stored")
     assert uploads.acknowledged(stored, 11.2) == [stored, Put(uid(0)), Put(uid(1))]
-    assert uploads.acknowledged(GameAck(uid(0), "rejected", "why"), 11.3) == [
-        GameAck(uid(0), "rejected", "why"),
-        Put(uid(2)),
-        Put(uid(3)),
-    ]
+    refused = GameAck(uid(0), "rejected", "why")
+    assert uploads.acknowledged(refused, 11.3) == [refused, Put(uid(2)), Put(uid(3))]
 
 
 def test_a_session_that_begins_without_a_trainer_begins_with_one_game() -> None:

@@ -113,10 +113,8 @@ def test_files_of_keys_are_for_their_user_alone_whatever_the_umask_is(
         os.umask(before)
     assert opened
     assert not any(mode & 0o077 for mode in opened)
-    assert {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {
-        "server.key": 0o600,
-        "allowed.toml": 0o600,
-    }
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
+    assert modes == {"server.key": 0o600, "allowed.toml": 0o600}
 
 
 def without_end(path: Path) -> None:
@@ -208,9 +206,8 @@ def test_who_changes_the_list_waits_for_who_is_at_it(folder: Path, monkeypatch: 
     """Otherwise allowing one key would bring back another that is being revoked."""
     azserver(folder, "allow", "client", "old", as_text(new_pair().public))
     came, real = threading.Event(), fcntl.flock
-    other = threading.Thread(
-        target=azserver, args=(folder, "allow", "client", "new", as_text(new_pair().public)), daemon=True
-    )
+    words = (folder, "allow", "client", "new", as_text(new_pair().public))
+    other = threading.Thread(target=azserver, args=words, daemon=True)
 
     def flock(handle: int, operation: int) -> None:
         if threading.current_thread() is other:
@@ -262,9 +259,8 @@ def test_no_more_keys_are_allowed_than_the_server_reads(folder: Path, monkeypatc
 
 
 def test_listening_to_others_needs_keys_or_a_word_that_it_does_not(folder: Path, tmp_path, caplog) -> None:
-    with pytest.raises(
-        Fatal, match=r"--listen 0\.0\.0\.0 asks for keys.*azserver keygen --keys .*--insecure"
-    ):
+    asks = r"--listen 0\.0\.0\.0 asks for keys.*azserver keygen --keys .*--insecure"
+    with pytest.raises(Fatal, match=asks):
         open_allowed(ServerConfig(listen="0.0.0.0", keys=tmp_path / "none"))
     assert open_allowed(ServerConfig()) is None
     with caplog.at_level(logging.INFO):

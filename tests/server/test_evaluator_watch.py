@@ -35,10 +35,8 @@ def test_one_that_loads_has_longer_than_one_that_works(watch: EvaluatorWatch) ->
     watch.heard(1, 500.0)
     assert ticks(watch, 501, 600) == []
     watch.loaded(0, 600.0)
-    assert ticks(watch, 601, 661) == [
-        (601.0, (1, "loading weights, and silent for 601 s")),
-        (661.0, (0, "up, and silent for 61 s")),
-    ]
+    kills = [(601.0, (1, "loading weights, and silent for 601 s")), (661.0, (0, "up, and silent for 61 s"))]
+    assert ticks(watch, 601, 661) == kills
 
 
 def test_any_message_shows_that_a_working_one_is_there(watch: EvaluatorWatch) -> None:
@@ -68,10 +66,8 @@ def test_silence_is_told_of_evaluators_that_work_or_load(watch: EvaluatorWatch) 
     watch.ready(1, 0.0)
     watch.heard(1, 5.0)
     watch.told_to_load(2, 10.0)
-    assert watch.silences(30.0) == {
-        1: (25.0, Watched(UP, 5.0, 60.0)),
-        2: (20.0, Watched(LOADING, 10.0, 600.0)),
-    }
+    silences = {1: (25.0, Watched(UP, 5.0, 60.0)), 2: (20.0, Watched(LOADING, 10.0, 600.0))}
+    assert watch.silences(30.0) == silences
 
 
 def test_an_evaluator_that_hangs_is_found_however_often_weights_are_published(watch: EvaluatorWatch) -> None:

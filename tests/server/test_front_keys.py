@@ -78,9 +78,8 @@ async def locked_front(tmp_path: Path) -> AsyncIterator[Server]:
     ports = [f"tcp://127.0.0.1:{base + offset}" for offset in (0, 1)]
 
     def locked(usual: FrontSettings) -> FrontSettings:
-        return replace(
-            usual, leaves=(*usual.leaves, ports[0]), bulk=(*usual.bulk, ports[1]), allowed=Allowed(folder)
-        )
+        leaves, bulk = (*usual.leaves, ports[0]), (*usual.bulk, ports[1])
+        return replace(usual, leaves=leaves, bulk=bulk, allowed=Allowed(folder))
 
     async with running_front(tmp_path, settings=locked) as bench:
         yield Server(bench, folder, {"leaves": ports[0], "bulk": ports[1]})

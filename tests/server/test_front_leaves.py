@@ -85,9 +85,8 @@ async def test_leaves_that_are_none_are_refused_before_an_evaluator_sees_them(be
     features[2, -1] = np.float32(np.nan).view(np.uint32)
     worker.send(Evaluate(7, 4), features, counts, actions)
     refused = [(await worker.receive(Refused))[0] for _ in range(3)]
-    assert [(one.request, one.code, one.retry_after) for one in refused] == [
-        (request, Code.BAD_FRAMES, 0) for request in (5, 6, 7)
-    ]
+    told = [(one.request, one.code, one.retry_after) for one in refused]
+    assert told == [(request, Code.BAD_FRAMES, 0) for request in (5, 6, 7)]
     assert "row 2" in refused[2].reason
     assert "nan" in refused[2].reason
     assert (await worker.status())["batches"] == 0

@@ -65,10 +65,8 @@ def test_a_gate_that_breaks_off_is_played_again_and_given_up_after_the_third_tim
 
 def test_a_gate_that_breaks_off_makes_room_for_newer_weights() -> None:
     gate = begun(1, 2)
-    assert gate.ended("killed")[1:] == [
-        Judged(weights(1), None, reason="killed"),
-        Play(weights(0), weights(2)),
-    ]
+    given_up = Judged(weights(1), None, reason="killed")
+    assert gate.ended("killed")[1:] == [given_up, Play(weights(0), weights(2))]
 
 
 def test_weights_that_evaluators_refuse_are_best_no_more_and_the_gate_is_played_again() -> None:

@@ -119,11 +119,8 @@ async def test_a_gate_that_hangs_is_ended_and_played_again(tmp_path: Path, monke
     hangs = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"
     talks = f"import sys; print({WON!r}); print('a complaint', file=sys.stderr)"
     scripts = chain([hangs, "print('nonsense')"], repeat(talks))
-    async with beside_gate(tmp_path, lambda _play: [sys.executable, "-S", "-c", next(scripts)]) as (
-        _,
-        _,
-        trainer,
-    ):
+    python = [sys.executable, "-S", "-c"]
+    async with beside_gate(tmp_path, lambda _play: [*python, next(scripts)]) as (_, _, trainer):
         await publish(trainer, b"candidate", 1)
         await figures_when(trainer, lambda gate: gate["promoted"] == 1)
         assert next(scripts) == talks

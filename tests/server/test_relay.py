@@ -43,9 +43,8 @@ def test_other_bytes_under_a_uid_that_the_trainer_has_wait_for_its_answer(relay:
     for sha256, size in ((b"t" * 32, 1000), (SHA, 10**6)):
         for now in (1.0, RELAY_AGAIN + 1.0):
             assert statuses(relay.put(A, "client", UID, sha256, now, size=size)) == [(A, "retry")]
-    assert relay.put(A, "client", UID, SHA, RELAY_AGAIN + 1.0, size=1000) == [
-        RelayGame(A, UID, SHA, "clients")
-    ]
+    again = relay.put(A, "client", UID, SHA, RELAY_AGAIN + 1.0, size=1000)
+    assert again == [RelayGame(A, UID, SHA, "clients")]
 
 
 def test_without_a_trainer_a_game_is_to_be_kept_and_offered_again_later() -> None:
@@ -58,10 +57,8 @@ def test_a_key_with_ninety_nine_sessions_leaves_room_in_the_window_for_the_other
     """It offers as many games as it may from each session, and then two others come."""
 
     def taken(peer: bytes, owner: str) -> int:
-        answers = [
-            relay.put(peer, "client", number(uid), SHA, 0.0, owner=owner)[0] for uid in range(OF_SESSION)
-        ]
-        return sum(isinstance(answer, RelayGame) for answer in answers)
+        puts = (relay.put(peer, "client", number(uid), SHA, 0.0, owner=owner) for uid in range(OF_SESSION))
+        return sum(isinstance(answer, RelayGame) for answer, *_ in puts)
 
     assert sum(taken(b"crowd-%d" % session, "crowd") for session in range(99)) == OF_KEY
     assert (taken(A, "a"), taken(B, "b")) == (OF_SESSION, OF_SESSION)
@@ -69,11 +66,9 @@ def test_a_key_with_ninety_nine_sessions_leaves_room_in_the_window_for_the_other
 
 def test_answers_after_a_second_and_a_half_allow_for_the_pace_of_alphazero(relay: GameRelay) -> None:
     """Of 1,360 games a second, of 26 kB each, from sixty sessions, none is sent back."""
-    answers = [
-        relay.put(number(game % 60), "client", number(game), SHA, 0.0, size=26_000)[0]
-        for game in range(int(1.5 * 1360))
-    ]
-    assert all(isinstance(answer, RelayGame) for answer in answers)
+    games = range(int(1.5 * 1360))
+    puts = [relay.put(number(game % 60), "client", number(game), SHA, 0.0, size=26_000) for game in games]
+    assert all(isinstance(answer, RelayGame) for answer, *_ in puts)
 
 
 def test_what_the_trainer_does_not_store_is_told_with_its_size_for_it_is_charged(relay: GameRelay) -> None:
@@ -88,10 +83,8 @@ def test_acknowledgements_go_back_to_the_peer_that_sent_the_game(relay: GameRela
     relay.put(A, "worker", UID, SHA, 0.0)
     relay.put(B, "client", UID, SHA, 0.0)
     stored, duplicate = GameAck(UID, "stored"), GameAck(UID, "duplicate")
-    assert relay.trainer_acked([(B, duplicate), (A, stored)]) == [
-        Acknowledge(B, duplicate),
-        Acknowledge(A, stored),
-    ]
+    told = relay.trainer_acked([(B, duplicate), (A, stored)])
+    assert told == [Acknowledge(B, duplicate), Acknowledge(A, stored)]
     assert (relay.relayed, relay.acked, len(relay)) == (2, 2, 0)
 
 

@@ -91,16 +91,11 @@ def test_shares_grow_when_players_leave_and_shrink_when_they_come(shares: Shares
 
 def test_a_crowd_that_does_not_play_takes_nothing_from_those_who_do(shares: Shares) -> None:
     """The two players share what the device needs, as if they were alone."""
-    assert [shares.join(session, GPU) for session in range(2)] == [
-        Share(MOST_GAMES + SPARE_CREDITS, MOST_GAMES),
-        Share(1280 + SPARE_CREDITS, 1280),
-    ]
+    alone = [Share(games + SPARE_CREDITS, games) for games in (MOST_GAMES, 1280)]
+    assert [shares.join(session, GPU) for session in range(2)] == alone
     assert all(shares.join(session, GPU) for session in range(2, 1002))
     told = played(shares, range(2), GPU, 0.0)
-    assert {session: told.get(session) for session in range(2)} == {
-        0: Share(1280 + SPARE_CREDITS, 1280),
-        1: None,
-    }
+    assert [told.get(session) for session in range(2)] == [Share(1280 + SPARE_CREDITS, 1280), None]
 
 
 def test_who_comes_into_such_a_crowd_begins_small_and_grows_to_its_share(shares: Shares) -> None:
