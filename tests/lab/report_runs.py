@@ -42,10 +42,8 @@ def copies(record: GameRecord, count: int, version: int, **changes: object) -> l
     """Return the same game under other uids, as played by weights of this version."""
     versions = np.full(record.plies, version, np.uint32)
     one = dataclasses.replace(record, versions=versions, **changes)  # type: ignore[arg-type]
-    return [
-        dataclasses.replace(one, uid=version.to_bytes(8, "big") + at.to_bytes(8, "big"))
-        for at in range(count)
-    ]
+    uids = (version.to_bytes(8, "big") + at.to_bytes(8, "big") for at in range(count))
+    return [dataclasses.replace(one, uid=uid) for uid in uids]
 
 
 def collapsed_run(folder: Path) -> Path:

@@ -73,9 +73,8 @@ def test_the_end_says_how_many_games_wait_in_the_spools(tmp_path: Path) -> None:
         path.parent.mkdir(parents=True)
         path.touch()
     told, *_ = azrun_texts.ending(RunConfig(runs=tmp_path, run="run"), folder, {})
-    assert told == (
-        "Ended. No game was stored yet. Finished games that wait on disk until the run goes on: 1."
-    )
+    said = "Ended. No game was stored yet. Finished games that wait on disk until the run goes on: 1."
+    assert told == said
 
 
 def test_a_time_that_was_too_short_is_called_so_and_nobody_plays_the_untrained_network(
@@ -83,9 +82,8 @@ def test_a_time_that_was_too_short_is_called_so_and_nobody_plays_the_untrained_n
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["/usr/bin/azrun", "--minutes", "1", "--run", "run"])
     figures = {"trainer": {"games": 30, "step": 0}}
-    lines = azrun_texts.ending(
-        RunConfig(runs=tmp_path, run="run", minutes=1), RunFolder(tmp_path, "run"), figures
-    )
+    settings = RunConfig(runs=tmp_path, run="run", minutes=1)
+    lines = azrun_texts.ending(settings, RunFolder(tmp_path, "run"), figures)
     assert "1 minute was too short for training to begin" in lines[1]
     assert not any("azplay" in line for line in lines)
     assert "continue it" in lines[-1]
@@ -127,13 +125,9 @@ def test_all_that_workers_wait_for_at_a_start_is_told_with_the_seconds_so_far() 
     lines = told.lines(preparing.as_dict(1.0))
     preparing.end(6.0)
     lines += told.lines(preparing.as_dict(7.0))
-    preparing.begin("the evaluators load the network", 10.0)
+    load = "the evaluators load the network"
+    preparing.begin(load, 10.0)
     lines += told.lines(preparing.as_dict(12.0))
     preparing.end(30.0)
     lines += told.lines(preparing.as_dict(31.0))
-    assert lines == [
-        "compiling search kernels",
-        "ready after 6 s",
-        "the evaluators load the network",
-        "ready after 26 s",
-    ]
+    assert lines == ["compiling search kernels", "ready after 6 s", load, "ready after 26 s"]

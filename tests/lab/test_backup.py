@@ -308,11 +308,9 @@ def test_a_game_against_the_rules_is_found_though_its_hash_is_right(run: LiveRun
     with sqlite3.connect(run.folder.games) as database:
         database.execute("UPDATE games SET outcome = -outcome, reason = 'board_full' WHERE seq = 3")
     backed_up(run, tmp_path / "backup")
-    said: list[str] = []
+    said, into = list[str](), RunFolder(tmp_path / "a", "x")
     with ends(Exit.BAD_DATA, "1 games were damaged before"):
-        restore(
-            tmp_path / "backup", RunFolder(tmp_path / "a", "x"), "auto", verify_games=True, say=said.append
-        )
+        restore(tmp_path / "backup", into, "auto", verify_games=True, say=said.append)
     assert said[0].startswith("game 3: damaged: ")
     assert len(stored(restored(tmp_path / "backup", tmp_path / "b", verify=False))) == 15
 

@@ -172,12 +172,9 @@ def test_a_run_of_older_defaults_goes_on_as_it_was(tmp_path: Path) -> None:
     for settings in (RunConfig(run="chess-tiny", runs=tmp_path), RunConfig(net="tiny", runs=tmp_path)):
         found = basis_of(settings)
         server = served(found, tmp_path / "basis")
-        assert (server.net, server.self_play.history, server.self_play.search.selection) == (
-            "2x32",
-            8,
-            "puct",
-        )
-        assert server.run == "chess-tiny"
+        own = server.self_play
+        assert (server.net, server.run, own.history) == ("2x32", "chess-tiny", 8)
+        assert own.search.selection == "puct"
         assert (server.port, server.gpus, server.seed) == (5600, "", 0), "not of the run, but of a machine"
     assert found.line(server) == (
         "chess-tiny goes on with its own settings: 2x32 network, history 8, puct, 800 simulations (--recipe "

@@ -257,13 +257,8 @@ def test_prometheus_reads_the_list_of_targets_with_the_jobs_of_our_alerts(tmp_pa
     (tmp_path / "prometheus.yml").write_text(json.dumps({"scrape_configs": jobs}))
     assert "SUCCESS" in by_promtool("check", "config", str(tmp_path / "prometheus.yml"))
     found = json.loads(text)
-    assert [one["labels"]["job"] for one in found] == [
-        "azserver",
-        "trainer",
-        "trainer",
-        "azclient",
-        "azclient",
-    ]
+    of_alerts = ["azserver", "trainer", "trainer", "azclient", "azclient"]
+    assert [one["labels"]["job"] for one in found] == of_alerts
     assert found[0]["targets"] == ["10.0.0.1:9600"]
     assert {one["labels"]["run"] for one in found} == {"chess-1"}
 

@@ -25,16 +25,9 @@ class Command:
 
     def __init__(self, folder: Path, on: str) -> None:
         self.runs = folder / "runs"
-        one = {
-            "run": {
-                "name": "r",
-                "game": "tic_tac_toe",
-                "net": "tiny",
-                "runs": self.runs,
-                "port": free_base_port(),
-            },
-            "places": {name: {"host": "127.0.0.1"} for name in "abc"},
-        }
+        run = {"game": "tic_tac_toe", "net": "tiny", "runs": self.runs, "port": free_base_port()}
+        places = {name: {"host": "127.0.0.1"} for name in "abc"}
+        one = {"run": {"name": "r", **run}, "places": places}
         text = to_toml(one) + (
             '[server]\nplaces = ["a"]\ncpus = 1\nsettings.self_play.search.simulations = 4\n'
             '[trainer]\nplaces = ["b", "c"]\ncpus = 1\nsettings.window.min_positions = 200\n'
@@ -59,9 +52,7 @@ class Command:
 
 def test_up_here_trains_and_down_ends_it_in_order(tmp_path: Path) -> None:
     azcluster = Command(tmp_path, "local")
-    up = subprocess.Popen(
-        azcluster.words("up"), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    up = subprocess.Popen(azcluster.words("up"), cwd=ROOT, stdout=-1, stderr=-1, text=True)
     try:
         wait_for(lambda: azcluster.step() > 0, lambda: "a step of training")
         assert azcluster("up").returncode == Exit.TRY_AGAIN

@@ -35,10 +35,9 @@ DOTS = get_game("dots_and_boxes_2x2")
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """Make a run of three Connect Four games under weights 0, 1 and 0; the second is by a client."""
-    found = records("connect_four", 3, versions=(0, 1))
-    return store_run(
-        tmp_path / "cf", "connect_four", [entry(found[0]), entry(found[1], "clients"), entry(found[2])]
-    )
+    first, second, third = records("connect_four", 3, versions=(0, 1))
+    entries = [entry(first), entry(second, "clients"), entry(third)]
+    return store_run(tmp_path / "cf", "connect_four", entries)
 
 
 def test_a_list_has_a_line_a_game(run: Path, monkeypatch, capsys) -> None:
@@ -128,13 +127,8 @@ def test_what_the_search_knew_of_the_network_is_exported_where_it_is_known(tmp_p
     some[0] = 0.25
     depths = np.zeros(record.plies, np.uint16)
     depths[0] = 9
-    known = dataclasses.replace(
-        record,
-        prior_values=some,
-        prior_kl=some,
-        mean_depths=some,
-        max_depths=depths.astype(record.max_depths.dtype),
-    )
+    figures = {"prior_values": some, "prior_kl": some, "mean_depths": some}
+    known = dataclasses.replace(record, **figures, max_depths=depths.astype(record.max_depths.dtype))
     run, out = store_run(tmp_path / "c", "connect_four", [entry(known)]), tmp_path / "games.txt"
     assert azplay_games(monkeypatch, run, "export", "--out", out) == Exit.OK
     first, second = [line for line in out.read_text().splitlines() if "%value" in line][:2]

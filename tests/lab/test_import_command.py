@@ -38,15 +38,9 @@ def test_good_games_are_stored_and_others_named_by_file_and_number(tmp_path, mon
     out, err = capsys.readouterr()
     assert f"{file}: 2 imported, 0 there already, 5 left out" in out
     assert "2 imported games in" in out
-    reasons = {
-        2: "it has no result",
-        3: "move 2 ('B2')",
-        4: "a board of 5",
-        5: "it is by other rules: komi 6.5",
-        7: "no SGF of Go",
-    }
+    said = {2: "it has no result", 3: "move 2 ('B2')", 4: "a board of 5", 5: "it is by other rules: komi 6.5"}
     lines = err.splitlines()
-    for line, (number, reason) in zip(lines, reasons.items(), strict=True):
+    for line, (number, reason) in zip(lines, (said | {7: "no SGF of Go"}).items(), strict=True):
         assert line.startswith(f"azplay games: {file} game {number}: ")
         assert reason in line
     # A file of the folder that cannot be read does not stop the others.
@@ -96,9 +90,8 @@ def test_games_of_self_play_and_imported_ones_are_kept_apart(tmp_path: Path, mon
     *_, every, imported = capsys.readouterr().out.splitlines()
     assert (every.split()[:2], imported) == (["all", "3"], "1 imported games are not among them")
     assert azplay_games(monkeypatch, run, "list") == Exit.OK
-    assert [line.split()[3] for line in capsys.readouterr().out.splitlines()[1:]] == ["workers"] * 3 + [
-        "imported"
-    ]
+    sources = [line.split()[3] for line in capsys.readouterr().out.splitlines()[1:]]
+    assert sources == ["workers"] * 3 + ["imported"]
     assert azplay_games(monkeypatch, run, "show", "4") == Exit.OK
     assert "imported, without a search: one - two" in capsys.readouterr().out
     assert azplay_games(monkeypatch, run, "export", "--newest", 1) == Exit.OK
@@ -133,9 +126,8 @@ def test_a_game_of_go_whose_dead_stones_were_taken_off_ends_before_its_passes(tm
     (tmp_path / "a.sgf").write_text("".join(map(text.format, ("W+2.5", "B+1.5", "Void"))))
     given = "go", "import", tmp_path / "a.sgf", "--runs", tmp_path, "--game", "go_3x3"
     assert azplay_games(monkeypatch, *given) == Exit.OK
-    found = [
-        row.record(get_game("go_3x3")) for row in StoreReader(tmp_path / "go" / "games.db").rows(Range())
-    ]
+    rows = StoreReader(tmp_path / "go" / "games.db").rows(Range())
+    found = [row.record(get_game("go_3x3")) for row in rows]
     ends = [(one.plies, one.outcome, one.reason) for one in found]
     assert ends == [(1, -1, "recorded"), (3, 1, "fewer_points"), (3, 1, "fewer_points")]
     assert azplay_games(monkeypatch, tmp_path / "go", "verify") == Exit.OK

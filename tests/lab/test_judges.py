@@ -75,9 +75,8 @@ def test_connect_four_is_judged_on_the_second_set(tmp_path: Path, asked: Asked) 
     matter = Counter(row.group for row in final if row.matters)
     errors = [one for one in found.measures if one.what.startswith("errors")]
     assert {one.count for one in errors} == set(matter.values())
-    assert set(found.curves) == {
-        f"errors where it matters, {how}" for how in ("raw policy", "64 simulations, puct")
-    }
+    players = ("raw policy", "64 simulations, puct")
+    assert set(found.curves) == {f"errors where it matters, {how}" for how in players}
     assert all(len(points) == 2 for panel in found.curves.values() for points in panel.values())
 
 
@@ -105,9 +104,8 @@ def test_chess_is_judged_on_openings_and_mates_that_are_not_on_the_curve(tmp_pat
     assert not {one.actions for one in curve} & {one.actions for one in final}
     for opponent in ("random", "greedy", "alphabeta:1", "alphabeta:2"):
         for what in ("score", "games won by mate"):
-            assert [one.count for one in found.measures if one.what == f"{what} against {opponent}"] == [
-                200
-            ] * 3
+            counts = [one.count for one in found.measures if one.what == f"{what} against {opponent}"]
+            assert counts == [200] * 3
     watched, final_mates = asked.rows[:2]
     assert asked.rows == [watched, final_mates] * 2
     assert len({row.start for row in watched + final_mates}) == 2 * 500
@@ -129,12 +127,8 @@ def test_a_game_without_a_recipe_is_judged_all_the_same(
     found = judge_by(a_run(tmp_path), recipe, lambda _: None)
     assert [len(one) for one in asked.rows] == rows
     scores = Counter(one.what for one in found.measures if one.what.startswith("score"))
-    wanted = {
-        "score against random": 3,
-        "score against rollouts:100": 3,
-        "score against the untrained network": 1,
-    }
-    assert scores == wanted
+    wanted = {"random": 3, "rollouts:100": 3, "the untrained network": 1}
+    assert scores == {f"score against {who}": count for who, count in wanted.items()}
     assert ("score" in found.curves) == (not rows)
     final = {one.actions for openings in asked.openings.values() for one in openings[-100:]}
     asked.openings.clear()

@@ -45,9 +45,7 @@ def test_a_recipe_is_trained_judged_and_written_down(tmp_path: Path) -> None:
         *("trained, raw policy", "trained, 4 simulations, puct"),
         *("untrained, raw policy", "untrained, 4 simulations, puct", "random moves"),
     }
-    again = subprocess.run(
-        [*command, "--judge-only"], capture_output=True, text=True, timeout=1200, check=False
-    )
+    again = subprocess.run([*command, "--judge-only"], capture_output=True, text=True, timeout=1200)
     assert again.returncode == 0, again.stderr
     judged_again = json.loads((tmp_path / "out" / "seed-3.json").read_text())
     for one in (*judged_again["measures"], *about["measures"]):

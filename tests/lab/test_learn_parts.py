@@ -98,15 +98,12 @@ def test_the_page_says_what_was_and_what_was_not_reached(tmp_path: Path) -> None
     (folder / "ablation-x" / "README.md").write_text("# What helps\n\nmore\n")
     write_page(folder / "out", recipe)
     page = (folder / "out" / "README.md").read_text()
-    assert (
-        "| 90.0 % [82.6 %, 94.5 %] | 10.0 % [5.5 %, 17.4 %] | at least 50.0 % | no (1 of 2 seeds) |" in page
-    )
+    row = "| 90.0 % [82.6 %, 94.5 %] | 10.0 % [5.5 %, 17.4 %] | at least 50.0 % | no (1 of 2 seeds) |"
+    assert row in page
     overview = (folder / "README.md").read_text()
     assert overview.endswith("[What helps](ablation-x/README.md)\n")
-    assert (
-        "| [t](out/README.md) | 1 (2), 1 (2) | wins (trained) | 90.0 %; 10.0 % | at least 50.0 % |"
-        in overview
-    )
+    row = "| [t](out/README.md) | 1 (2), 1 (2) | wins (trained) | 90.0 %; 10.0 % | at least 50.0 % |"
+    assert row in overview
     assert (folder / "out" / "curves.png").read_bytes()[:4] == b"\x89PNG"
     assert Judgement.from_json(read_seeds(folder / "out")[1]).measures[0].reached is True
 
@@ -123,12 +120,8 @@ def test_a_seed_without_the_figure_has_not_reached_its_target(tmp_path: Path) ->
 
 def test_a_search_with_settings_is_written_once_and_has_a_letter_in_the_rows(tmp_path: Path) -> None:
     recipe, found = recipes.from_settings("x", MINIMAL), judged()
-    players = (
-        "trained, gumbel?c_scale=0.3",
-        "untrained, gumbel?c_scale=0.3",
-        "trained, puct?solver=True",
-        "greedy",
-    )
+    gumbel = "gumbel?c_scale=0.3"
+    players = (f"trained, {gumbel}", f"untrained, {gumbel}", "trained, puct?solver=True", "greedy")
     found.measures[:] = [share("wins", player, 1, 2) for player in players]
     folder = tmp_path / "results"
     write_seed(folder / "out", recipe, 1, a_run(tmp_path), found.with_targets({"wins": 0.5}))
@@ -217,19 +210,14 @@ def test_the_page_says_which_runs_were_stopped_early(tmp_path: Path) -> None:
         write_seed(folder / "out", most, seed, a_run(tmp_path, MADE, minutes, games), found)
     write_page(folder / "out", most)
     lines = (folder / "out" / "README.md").read_text().splitlines()
-    assert [
-        ("stopped early (of 10)" in line) for line in lines if line.startswith(("| 1 ", "| 2 ", "| 3 "))
-    ] == [False, True, False]
+    rows = [line for line in lines if line.startswith(("| 1 ", "| 2 ", "| 3 "))]
+    assert ["stopped early (of 10)" in row for row in rows] == [False, True, False]
     assert "10 (2), 8 (2), stopped early (of 10), 8 (2)" in (folder / "README.md").read_text()
 
 
 def test_any_game_is_a_recipe_and_a_word_that_is_none_names_the_nearest():
     assert recipes.load("dots_and_boxes_2x3").game == "dots_and_boxes_2x3"
-    for name, said in (
-        ("dots", "dots_and_boxes"),
-        ("dots_and_boxes_20x20", "1 to 12"),
-        ("kqq", "'kqk'"),
-        ("foo", "'foo'. Recipes: "),
-    ):
+    near = {"dots": "dots_and_boxes", "dots_and_boxes_20x20": "1 to 12", "kqq": "'kqk'"}
+    for name, said in (near | {"foo": "'foo'. Recipes: "}).items():
         with pytest.raises(Fatal, match=said):
             recipes.load(name)

@@ -18,10 +18,8 @@ def test_a_recipe_s_opening_begins_every_game() -> None:
 
 
 def test_games_that_an_engine_failed_in_measure_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    failed = PlayedGame(
-        "a", "b", "", False, "", (4,), 1, "resigned", failed="gtp:x", detail="its process died"
-    )
-    monkeypatch.setattr(matches, "play_openings", lambda *_, **__: [failed])
+    game = PlayedGame("a", "b", "", False, "", (4,), 1, "resigned", failed="gtp:x", detail="its process died")
+    monkeypatch.setattr(matches, "play_openings", lambda *_, **__: [game])
     with pytest.raises(Fatal, match=r"gtp:x failed in 1 of 1 games \(its process died\)"):
         play(get_game("go_5x5"), "random", "gtp:x", [Opening("start")])
 

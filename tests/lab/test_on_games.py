@@ -46,9 +46,8 @@ def test_each_variant_is_trained_and_judged_on_games_that_none_was_trained_on(
     assert on_games.main() == 0
     folder = tmp_path / "on_games-small"
     found = json.loads((folder / "found.json").read_bytes())["found"]
-    assert [(one["variant"], one["seed"]) for one in found] == [
-        (name, seed) for seed in (1, 2) for name in ("as it was", "no learning")
-    ]
+    made = [(one["variant"], one["seed"]) for one in found]
+    assert made == [(name, seed) for seed in (1, 2) for name in ("as it was", "no learning")]
     losses = [one["figures"]["value_loss"] for one in found]
     assert losses[0] < losses[1]
     assert losses[2] < losses[3]

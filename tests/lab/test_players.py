@@ -56,9 +56,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     """Make a run of twenty honest players and one that makes up its values, all with the same network."""
     folder = RunFolder(tmp_path_factory.mktemp("runs"), "crowd")
     folder.create(GAME.name, SETTINGS.history)
-    loop = TrainingLoop(
-        TrainerConfig(device="cpu", cpu_threads=1), GAME, SETTINGS.history, "tiny", folder.path
-    )
+    of_trainer = TrainerConfig(device="cpu", cpu_threads=1)
+    loop = TrainingLoop(of_trainer, GAME, SETTINGS.history, "tiny", folder.path)
     store = WeightsStore(folder.weights, GAME.name)
     info = store.add(loop.publish(0)[2], 1, 0, "tiny")
     config = ServerConfig(game=GAME.name, self_play=changed(SelfPlaySettings(), {"search.simulations": 24}))

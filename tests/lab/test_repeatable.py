@@ -30,18 +30,9 @@ from trainer.training_loop import TrainingLoop
 
 GAMES, ROUNDS = 12, 4
 TRAINER = varied(
-    TrainerConfig(),
-    batch=16,
-    min_positions=60,
-    positions=200,
-    cpu_threads=1,
-    ema=0.9,
-    lr=0.01,
-    held_out=0.2,
-    growth=True,
-    growth_min=60,
-    cosine_steps=20,
-)
+    TrainerConfig(), batch=16, min_positions=60, positions=200, cpu_threads=1, ema=0.9, lr=0.01,
+    held_out=0.2, growth=True, growth_min=60, cosine_steps=20,
+)  # fmt: skip
 SETTINGS = self_play(simulations=8, seed=5, random_share=0.5, random_plies=2)
 SERVER = ServerConfig(game="tic_tac_toe", net="1x8", run="again", games=5, self_play=SETTINGS)
 DRIVER = "import sys, test_repeatable as t; t.play(t.Path(sys.argv[1]))"

@@ -62,9 +62,8 @@ def test_a_report_is_one_whole_page(name: str, tmp_path: Path, monkeypatch: pyte
     run = whole_run(tmp_path / "run", name, records(name, 6, versions=(0, 1, 2)))
     before = files_of(run)
     assert report(monkeypatch, run, "--out", tmp_path / "page.html") == Exit.OK
-    assert {
-        path: data for path, data in files_of(run).items() if not path.endswith(("-wal", "-shm"))
-    } == before
+    after = {path: data for path, data in files_of(run).items() if not path.endswith(("-wal", "-shm"))}
+    assert after == before
     text = (tmp_path / "page.html").read_text()
     parser = Balanced()
     parser.feed(text)
@@ -75,13 +74,8 @@ def test_a_report_is_one_whole_page(name: str, tmp_path: Path, monkeypatch: pyte
         ElementTree.fromstring(base64.b64decode(source.partition(",")[2]))
     data = data_in(text)
     assert [chart["title"] for chart in data["games"]] == ["Results", "Ends"]
-    drawn = {chart["title"] for chart in data["history"]["charts"]}
-    assert drawn >= {
-        "Policy loss",
-        "Results in the window",
-        "Values of known positions",
-        "What the search adds",
-    }
+    wanted = {"Policy loss", "Results in the window", "Values of known positions", "What the search adds"}
+    assert {chart["title"] for chart in data["history"]["charts"]} >= wanted
     assert data["history"]["columns"]["trainer/step"][-1] == STEPS - 1
     assert "strength" in data["history"]
     differ = {one["name"]: (one["value"], one["default"]) for one in data["settings"] if one["differs"]}
@@ -97,12 +91,8 @@ def test_numbers_are_written_in_one_way(tmp_path: Path, monkeypatch: pytest.Monk
     (run / "figures.json").write_text(json.dumps(figures))
     report(monkeypatch, run)
     text = (run / "report.html").read_text()
-    for name, written in (
-        ("games", "10,570"),
-        ("positions", "199,064"),
-        ("games per h", "16,742"),
-        ("policy loss", "2.141"),
-    ):
+    rows = {"games": "10,570", "positions": "199,064", "games per h": "16,742", "policy loss": "2.141"}
+    for name, written in rows.items():
         assert f"<td>{name}</td><td>{written}</td>" in text
 
 

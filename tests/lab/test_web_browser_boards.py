@@ -76,16 +76,12 @@ def test_a_finger_drags_a_piece_and_not_the_page(browser: sync_api.Browser, site
     box = page.locator(".board").bounding_box()
     assert box is not None
     page.evaluate("y => scrollTo(0, y)", box["y"])
-    x, y = (
-        box["x"] + box["width"] / 4,
-        page.evaluate("document.querySelector('.board').getBoundingClientRect().y"),
-    )
+    x = box["x"] + box["width"] / 4
+    y = page.evaluate("document.querySelector('.board').getBoundingClientRect().y")
     touch = context.new_cdp_session(page)
     for kind, share in (("touchStart", 0.6), *[("touchMove", 0.6 - step / 20) for step in range(9)]):
-        touch.send(
-            "Input.dispatchTouchEvent",
-            {"type": kind, "touchPoints": [{"x": x, "y": y + share * box["height"]}]},
-        )
+        point = {"x": x, "y": y + share * box["height"]}
+        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [point]})
     touch.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
     assert page.evaluate("window.played") == ["d8e7"]
     context.close()

@@ -18,18 +18,10 @@ from azselfplay.lab.web.guarding import NEW_GAME, may_name, trouble_of
 from azselfplay.play.nets import load_net
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("runs")
-    run_with_games(folder, "tic_tac_toe")
-    return folder
-
-
 @with_client
 async def test_the_list_of_runs_tells_game_network_games_alerts_and_a_note(client, runs: Path) -> None:
     (runs / "a-run" / "notes.md").write_text("Half the samples.\n\nSee why.\n")
-    (run,) = (await got(client, "/api/runs"))["runs"]
-    assert run["name"] == "a-run"
+    (run,) = (one for one in (await got(client, "/api/runs"))["runs"] if one["name"] == "a-run")
     assert run["game"] == "tic_tac_toe"
     assert run["network"] == "tiny"
     assert run["games"] == 3.0 * (STEPS - 1)
@@ -189,10 +181,8 @@ async def test_a_run_that_is_deleted_while_it_is_watched_is_a_sentence(client, t
 @with_client
 async def test_strength_shows_the_ladder_and_the_errors_that_were_left(client, runs: Path) -> None:
     folder = runs / "a-run"
-    players = [
-        {"name": "n1", "label": "v1", "simulations": 50, "step": 100, "version": 1},
-        {"name": "random", "label": "random"},
-    ]
+    network = {"name": "n1", "label": "v1", "simulations": 50, "step": 100, "version": 1}
+    players = [network, {"name": "random", "label": "random"}]
     ratings = {"n1": {"elo": 300.0, "margin95": 40.0}, "random": {"elo": 0.0, "margin95": 0.0}}
     (folder / "ratings.json").write_text(json.dumps({"players": players, "ratings": ratings}))
     group = {"group": "tree", "rows": 10, "errors": 0.2, "matter": 5, "errors_matter": 0.4, "longer": None}
@@ -207,10 +197,7 @@ async def test_strength_shows_the_ladder_and_the_errors_that_were_left(client, r
     assert found["commands"]["truth"].endswith("/truth-3.json"), "the first that overwrites nothing"
     (errors,) = found["errors"]
     assert (errors["step"], errors["search"], errors["errors"]) == (100, "raw policy", 0.2)
-    assert (await got(client, "/api/runs"))["runs"][0]["strength"] == {
-        "elo": 300.0,
-        "margin": 40.0,
-        "step": 100,
-    }
+    strengths = {run["name"]: run["strength"] for run in (await got(client, "/api/runs"))["runs"]}
+    assert strengths["a-run"] == {"elo": 300.0, "margin": 40.0, "step": 100}
     (folder / "ratings.json").write_text("{")
     assert (await got(client, "/api/run/a-run/history"))["strength"]["ladder"] == []

@@ -116,9 +116,7 @@ def test_rates_are_those_of_the_newest_games_whatever_becomes_of_the_clock(tmp_p
 
 
 def test_a_player_with_a_key_has_the_name_of_the_key_however_many_names_it_gives_itself(tmp_path) -> None:
-    games = [
-        dataclasses.replace(game, source=f"me-{at}") for at, game in enumerate(records("tic_tac_toe", 4))
-    ]
+    games = [dataclasses.replace(one, source=f"me-{at}") for at, one in enumerate(records("tic_tac_toe", 4))]
     entries = [dataclasses.replace(entry(game, "clients"), player="keys/lab-3") for game in games[:3]]
     folder = store_run(tmp_path / "run", "tic_tac_toe", [*entries, entry(games[3], "clients")])
     players = Players(folder / "games.db")
