@@ -39,9 +39,8 @@ class FakeServer:
     def __init__(self, port: int, welcome: Welcome | Goodbye) -> None:
         endpoint = f"tcp://127.0.0.1:{port + 1}"
         self._welcome = welcome
-        self._channel = Channel(
-            router(new_context(), [endpoint], limit=BULK_LIMIT, hwm=HWM), self._on_message
-        )
+        bound = router(new_context(), [endpoint], limit=BULK_LIMIT, hwm=HWM)
+        self._channel = Channel(bound, self._on_message)
         self._channel.start()
         self._changed = asyncio.Event()
         self.trainer = b""

@@ -59,13 +59,9 @@ def test_false_games_are_refused_among_honest_ones(committer: Committer) -> None
     honest = game(1)
     false = dataclasses.replace(game(2), outcome=-game(2).outcome or 1)
     good = job(game(3))
-    jobs = [
-        job(honest),
-        job(false),
-        dataclasses.replace(good, data=good.data[:-1]),
-        dataclasses.replace(job(game(4)), uid=bytes(16)),
-        Job(bytes(16), sha256(b"garbage"), "clients", b"garbage"),
-    ]
+    torn, renamed = good.data[:-1], dataclasses.replace(job(game(4)), uid=bytes(16))
+    jobs = [job(honest), job(false), dataclasses.replace(good, data=torn), renamed]
+    jobs += [Job(bytes(16), sha256(b"garbage"), "clients", b"garbage")]
     result = committer.process(jobs, newest_version=0)
     assert sorted(done.status for done in result.done) == ["rejected"] * 4 + ["stored"]
     assert committer.rejected == {"wrong_outcome": 1, "bad_hash": 1, "bad_record": 2}
@@ -163,10 +159,8 @@ def test_games_that_are_too_old_are_stored_and_not_trained_on(tmp_path: Path) ->
     store.close()
     again = Committer(GAME, Expected("", 9, 20), Store(tmp_path / "games.db", GAME.name), stale_versions=10)
     late = played_with(game(9), 39)
-    assert (again.process([late, jobs[2]], 60).old, again.process([played_with(game(8), 40)], 60).old) == (
-        1,
-        0,
-    )
+    assert again.process([late, jobs[2]], 60).old == 1
+    assert again.process([played_with(game(8), 40)], 60).old == 0
     reader = StoreReader(tmp_path / "games.db")
     assert sorted(reader.old_between(1, 99)) == [3, 5]
     assert reader.old_between(4, 4) == frozenset()

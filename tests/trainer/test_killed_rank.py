@@ -68,11 +68,8 @@ class Trainers:
     def kill(self, rank: int, trainer: asyncio.subprocess.Process) -> None:
         """Kill a rank with SIGKILL: a process that torchrun or rank 0 has started, or else the trainer."""
         variable = f"\0RANK={rank}\0".encode()
-        found = [
-            pid
-            for pid in marked(self.environment)
-            if variable in b"\0" + Path(f"/proc/{pid}/environ").read_bytes()
-        ]
+        alive = marked(self.environment)
+        found = [pid for pid in alive if variable in b"\0" + Path(f"/proc/{pid}/environ").read_bytes()]
         (pid,) = found or [trainer.pid]
         os.kill(pid, signal.SIGKILL)
 
@@ -102,11 +99,8 @@ async def trained(
         assert f'device = "{how[-1]}"' in (folder / "run-1" / "trainer.toml").read_text(encoding="utf-8")
         process.terminate()
         codes.append(await asyncio.wait_for(process.wait(), TIMEOUT))
-        return (
-            {file.name: file.read_bytes() for file in one.files()},
-            codes,
-            (folder / "log").read_text(encoding="utf-8"),
-        )
+        log = (folder / "log").read_text(encoding="utf-8")
+        return {file.name: file.read_bytes() for file in one.files()}, codes, log
     finally:
         one.server.close()
         for pid in marked(one.environment):

@@ -58,10 +58,8 @@ def test_agrees_with_the_slow_twin(seed: int, draws: list[tuple[int, int]]) -> N
     length limit or a resignation ended have no owners to learn."""
     rng, window = np.random.default_rng(seed), Window(GAME, 130, 10.0, with_owners=True)
     reasons = ["more_points", PLY_CAP, RESIGNATION]
-    records = [
-        dataclasses.replace(random_game(GAME, rng, simulations=4), reason=str(reason))
-        for reason in rng.choice(reasons, 6)
-    ]
+    ends = map(str, rng.choice(reasons, 6))
+    records = [dataclasses.replace(random_game(GAME, rng, simulations=4), reason=end) for end in ends]
     for record in records:
         window.add(record)
     chosen, numbers, symmetries = drawn(window, records, draws)

@@ -47,9 +47,8 @@ def steps_of(folder: Path, flags: list[str], ranks: Ranks | None = None) -> Trai
     """Return a loop after STEPS steps, with its figures and those of the network that plays. Some of its
     games were cut off, and some plies are no policy targets."""
     rng = np.random.default_rng(2)
-    records = [
-        random_game(GAME, rng, simulations=20, targets=0.6, max_plies=7 if n % 3 else 0) for n in range(100)
-    ]
+    caps = (7 if n % 3 else 0 for n in range(100))
+    records = [random_game(GAME, rng, simulations=20, targets=0.6, max_plies=cap) for cap in caps]
     folder.mkdir()
     config = place_of(load(flags, {}), {}).config
     one = TrainingLoop(config, GAME, 1, "tiny", folder, ranks)

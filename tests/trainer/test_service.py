@@ -99,10 +99,8 @@ async def test_games_become_acknowledgements_and_weights(tmp_path: Path) -> None
 
 async def test_a_game_of_weights_that_do_not_exist_yet_is_refused_until_the_server_has_them(tmp_path) -> None:
     """WELCOME names version 7. Version 8 is of a trainer that was lost with its newest checkpoint."""
-    early, late = (random_game(GAME, np.random.default_rng(seed), simulations=20) for seed in (1, 2))
-    early, late = (
-        dataclasses.replace(one, versions=np.full(one.plies, 8, np.uint32)) for one in (early, late)
-    )
+    games = (random_game(GAME, np.random.default_rng(seed), simulations=20) for seed in (1, 2))
+    early, late = (dataclasses.replace(one, versions=np.full(one.plies, 8, np.uint32)) for one in games)
     async with beside_trainer(tmp_path) as (server, _):
         server.play(early)
         await server.until(lambda: early.uid in server.acks)
@@ -129,9 +127,8 @@ async def test_a_clean_stop_publishes_the_network_as_it_then_is(tmp_path: Path) 
     assert (settings["optimizer"]["batch"], settings["samples"]["per_position"]) == (32, 3.0)
 
 
-OTHER_SETTINGS = msgspec.structs.replace(
-    welcome(), self_play=dataclasses.asdict(self_play(simulations=21)), run_id=b"r" * 16
-)
+OTHER = dataclasses.asdict(self_play(simulations=21))
+OTHER_SETTINGS = msgspec.structs.replace(welcome(), self_play=OTHER, run_id=b"r" * 16)
 TAKEN = Goodbye(Code.TRAINER_ALREADY_PRESENT, "another trainer is connected", retry_after=0.01)
 
 
@@ -180,10 +177,8 @@ async def test_a_running_trainer_follows_the_quarantine(tmp_path: Path) -> None:
     """It goes by the key, whatever name the games give. Games that come meanwhile are stored and left out,
     and count after the release (test_quarantine.py: each is paid for once)."""
     rng, path = np.random.default_rng(1), tmp_path / "run-1" / "games.db"
-    batches = {
-        key: [random_game(GAME, rng, simulations=20) for _ in range(20)]
-        for key in ("", "cheat", "later", "cheat later")
-    }
+    names = ("", "cheat", "later", "cheat later")
+    batches = {name: [random_game(GAME, rng, simulations=20) for _ in range(20)] for name in names}
     async with beside_trainer(tmp_path, held_out=0.0) as (server, _):
 
         async def stored(*names: str) -> None:

@@ -17,7 +17,7 @@ from net.architectures.residual import Residual
 from trainer.config import OptimizerSettings, TrainerConfig
 from trainer.loss import Targets, losses, outcome_targets, value_loss, value_targets
 from trainer.sampler import Sampler
-from trainer.sampler_kernel import Counts, Samples
+from trainer.sampler_kernel import OF_ROWS, Counts, Samples
 from trainer.train_step import StepFigures, TrainStep, learning_rate, make_optimizer
 from trainer.window import BY_CAP, Window
 
@@ -84,13 +84,10 @@ def test_root_value_in_the_target_keeps_the_draws_of_the_games(
     outcome: int, q: float, search: tuple[float, float, float]
 ) -> None:
     """Win minus loss is q, whatever the outcome was; only a drawn game leaves probability for a draw."""
-    targets = [
-        value_targets(torch.eye(3)[[outcome]], torch.tensor([q]), share)[0] for share in (0.0, 1.0, 0.25)
-    ]
-    z = torch.eye(3)[outcome]
-    torch.testing.assert_close(
-        torch.stack(targets), torch.stack([z, torch.tensor(search), 0.75 * z + 0.25 * torch.tensor(search)])
-    )
+    z, by_search = torch.eye(3)[outcome], torch.tensor(search)
+    targets = [value_targets(z[None], torch.tensor([q]), share)[0] for share in (0.0, 1.0, 0.25)]
+    wanted = [z, by_search, 0.75 * z + 0.25 * by_search]
+    torch.testing.assert_close(torch.stack(targets), torch.stack(wanted))
 
 
 def test_far_wins_and_losses_fade_to_draws() -> None:
@@ -156,13 +153,11 @@ def test_capped_games_weigh_less_in_the_step_not_in_the_figure() -> None:
 def test_where_only_the_policy_is_learned_the_value_stays_as_it_is() -> None:
     torch.manual_seed(3)
     learner = a_learner(named("1x16"), weight_decay=0.0)
-    heads = {
-        name: part.clone() for name, part in learner.network.state_dict().items() if ".out.weight" in name
-    }
+    before = learner.network.state_dict().items()
+    heads = {name: part.clone() for name, part in before if ".out.weight" in name}
     learner.train(some_samples(16)._replace(policy_only=np.ones(16, np.uint8)))
-    changed = {
-        name for name, part in heads.items() if not torch.equal(learner.network.state_dict()[name], part)
-    }
+    after = learner.network.state_dict()
+    changed = {name for name, part in heads.items() if not torch.equal(after[name], part)}
     assert len(heads) == 2
     assert changed == {"policy.out.weight"}
 
@@ -240,17 +235,8 @@ def distinct(samples: Samples) -> Samples:
     parts = [np.flatnonzero(samples.rows == row) for row in rows]
     numbers = np.repeat(np.arange(len(rows)), [len(part) for part in parts])
     entries = np.concatenate(parts)
-    return Samples(
-        samples.packed_features[rows],
-        samples.classes[rows],
-        samples.root_values[rows],
-        samples.ends[rows],
-        samples.end_values[rows],
-        samples.plies_left[rows],
-        numbers,
-        samples.actions[entries],
-        samples.shares[entries],
-    )
+    of_rows = (getattr(samples, name)[rows] for name in OF_ROWS)
+    return Samples(*of_rows, numbers, samples.actions[entries], samples.shares[entries])
 
 
 @pytest.mark.parametrize(

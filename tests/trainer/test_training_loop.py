@@ -181,10 +181,8 @@ def test_loss_that_is_no_number_ends_the_trainer(tmp_path: Path) -> None:
 
 def test_held_out_games_are_never_trained_on(tmp_path: Path) -> None:
     path = stored(tmp_path, games(400))
-    one, again, none = (
-        training(tmp_path / name, held_out=share, positions=5000)
-        for name, share in (("a", 0.25), ("b", 0.25), ("c", 0.0))
-    )
+    shares = (("a", 0.25), ("b", 0.25), ("c", 0.0))
+    one, again, none = (training(tmp_path / name, held_out=held, positions=5000) for name, held in shares)
     for each in (one, again, none):
         fill(each, path, 400)
     assert 60 < 400 - one.window.games < 140
@@ -235,9 +233,7 @@ def test_published_weights_may_have_half_the_bytes_and_checkpoints_have_all(tmp_
 def test_games_that_are_left_out_of_training_do_not_come_back_into_the_window(tmp_path: Path) -> None:
     """After a restart the window is the same: such games are neither in it nor counted when it is filled."""
     records = games(60)
-    entries = [
-        dataclasses.replace(entry(record), is_old=number % 2 == 1) for number, record in enumerate(records)
-    ]
+    entries = [dataclasses.replace(entry(one), is_old=at % 2 == 1) for at, one in enumerate(records)]
     store = Store(tmp_path / "games.db", GAME.name)
     store.commit(entries)
     store.close()

@@ -63,12 +63,8 @@ def test_games_of_another_run_are_refused(name: str) -> None:
     game = random_game(GAMES[name], np.random.default_rng(4))
     here, elsewhere = b"i" * 16, b"j" * 16
     asked = dataclasses.replace(expected(name), run=here)
-    for run, wanted, taken in (
-        (here, asked, 1),
-        (b"", asked, 1),
-        (elsewhere, asked, 0),
-        (here, expected(name), 1),
-    ):
+    cases = ((here, asked, 1), (b"", asked, 1), (elsewhere, asked, 0), (here, expected(name), 1))
+    for run, wanted, taken in cases:
         rejection = VERIFIERS[name].check(dataclasses.replace(game, run=run), wanted, NEWEST)
         assert (rejection is None) == taken
         assert taken or rejection.code == Code.WRONG_RUN

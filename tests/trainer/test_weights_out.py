@@ -58,9 +58,8 @@ class Out:
         self._connection: Any = SimpleNamespace(send=self._send, welcome=None)
         self.weights = WeightsOut(TrainerConfig(), self._connection, Figures(0.0), Background())
         self.committer = SimpleNamespace(newest_version=0)
-        self._run: Any = SimpleNamespace(
-            training=Training(size), game=SimpleNamespace(name="tic_tac_toe"), committer=self.committer
-        )
+        game = SimpleNamespace(name="tic_tac_toe")
+        self._run: Any = SimpleNamespace(training=Training(size), game=game, committer=self.committer)
 
     def _send(self, message: Any, *frames: Any) -> bool:
         self.sent.append((message, *frames) if frames else message)

@@ -94,9 +94,8 @@ def test_samples_agree_with_the_slow_twin(game: Game) -> None:
     samples = everything(game, window)
     for row in range(window.positions):
         record, ply = naive.position(row)
-        np.testing.assert_array_equal(
-            samples.packed_features[row], naive_words(game, record, ply, game.history)
-        )
+        words = naive_words(game, record, ply, game.history)
+        np.testing.assert_array_equal(samples.packed_features[row], words)
         assert policy_of(samples, row) == pytest.approx(naive_policy(game, record, ply))
         assert samples.classes[row] == naive_class(game, record, ply)
         assert samples.root_values[row] == record.root_values[ply]
@@ -153,9 +152,8 @@ def test_only_the_newest_positions_are_drawn(newest: int) -> None:
     np.testing.assert_array_equal(last.packed_features, whole.packed_features[-count:])
     assert positions_in(drawn) == positions_in(last)
     some = sampler.newest(window, newest, 7)
-    np.testing.assert_array_equal(
-        some.packed_features, last.packed_features[[i * count // min(7, count) for i in range(min(7, count))]]
-    )
+    spread = [i * count // min(7, count) for i in range(min(7, count))]
+    np.testing.assert_array_equal(some.packed_features, last.packed_features[spread])
 
 
 @pytest.mark.parametrize(("unsearched", "every", "surprise_share"), [(3, 1, 0.0), (0, 4, 0.0), (0, 4, 0.5)])

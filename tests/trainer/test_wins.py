@@ -21,9 +21,7 @@ from trainer.window import Window
 TIC_TAC_TOE, CONNECT_FOUR, CHESS, DOTS = map(
     get_game, ("tic_tac_toe", "connect_four", "chess", "dots_and_boxes_2x2")
 )
-SAMPLERS = {
-    game.name: Sampler(game, game.history, symmetric=True) for game in (TIC_TAC_TOE, CONNECT_FOUR, DOTS)
-}
+SAMPLERS = {one.name: Sampler(one, one.history, symmetric=True) for one in (TIC_TAC_TOE, CONNECT_FOUR, DOTS)}
 
 
 def naive_win(game: Game, states: list[State], move: int) -> tuple[list[State], dict[int, float]] | None:
@@ -100,9 +98,8 @@ def test_agrees_with_the_slow_twin(
         game.rules.encode(np.array(states), len(states), game.history, words)
         features, actions = turned(game, words, symmetries[row])
         assert samples.packed_features[row].tolist() == features.tolist()
-        assert policy_of(samples, row) == pytest.approx(
-            {int(actions[key]): share for key, share in policy.items()}
-        )
+        shares = {int(actions[key]): share for key, share in policy.items()}
+        assert policy_of(samples, row) == pytest.approx(shares)
     assert (samples.classes == 0).all()
     assert (samples.root_values == 1).all()
     assert (samples.plies_left == 1).all()
@@ -140,9 +137,8 @@ def test_a_share_of_the_batch_is_made_of_them_and_the_rest_drawn() -> None:
     assert (samples.plies_left[150:] == 1).all()
     assert (samples.plies_left[:150] > 1).any()
     assert np.unique(samples.rows).tolist() == list(range(200))
-    assert np.add.reduceat(
-        samples.shares, np.flatnonzero(np.diff(samples.rows, prepend=-1))
-    ) == pytest.approx(1)
+    begins = np.flatnonzero(np.diff(samples.rows, prepend=-1))
+    assert np.add.reduceat(samples.shares, begins) == pytest.approx(1)
 
 
 def test_where_there_are_none_the_whole_batch_is_drawn() -> None:
@@ -154,7 +150,6 @@ def test_where_there_are_none_the_whole_batch_is_drawn() -> None:
 @pytest.mark.parametrize(("number", "symmetry"), [(-1, 0), (10**6, 0), (0, 9), (0, -1)])
 def test_what_is_not_there_is_refused(number: int, symmetry: int) -> None:
     window, _ = random_window(CONNECT_FOUR, 1)
+    draws = Draws(np.array([number]), np.array([0]), np.array([symmetry]))
     with pytest.raises(IndexError):
-        SAMPLERS["connect_four"].make_wins(
-            window, Draws(np.array([number]), np.array([0]), np.array([symmetry]))
-        )
+        SAMPLERS["connect_four"].make_wins(window, draws)

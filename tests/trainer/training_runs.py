@@ -19,16 +19,9 @@ torch.set_num_threads(1)
 
 GAME = get_game("tic_tac_toe")
 CONFIG = varied(
-    TrainerConfig(),
-    net="tiny",
-    batch=32,
-    min_positions=50,
-    positions=200,
-    device="cpu",
-    cpu_threads=1,
-    held_out=0.0,
-    per_position=2.0,
-)
+    TrainerConfig(), net="tiny", batch=32, min_positions=50, positions=200, device="cpu", cpu_threads=1,
+    held_out=0.0, per_position=2.0,
+)  # fmt: skip
 
 
 def training(folder: Path, **changes: object) -> TrainingLoop:

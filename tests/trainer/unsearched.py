@@ -37,6 +37,5 @@ def fully_searched(record: GameRecord) -> GameRecord:
 def without_policy(samples: Samples, rows: Iterable[int]) -> Samples:
     """Return the same samples, but `rows` have no policy target."""
     kept = ~np.isin(samples.rows, list(rows))
-    return samples._replace(
-        rows=samples.rows[kept], actions=samples.actions[kept], shares=samples.shares[kept]
-    )
+    entries = ("rows", "actions", "shares")
+    return samples._replace(**{name: getattr(samples, name)[kept] for name in entries})
