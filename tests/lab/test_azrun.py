@@ -74,14 +74,10 @@ def test_it_ends_players_before_the_trainer_and_sums_up(tmp_path, monkeypatch, c
     assert f"Folder: {tmp_path / 'run'}" in told
     assert "the first games are finished and stored: 5" in told
     assert made.summary() == {
-        "games": 5,
-        "positions": 50,
-        "steps": 3,
+        "games": 5, "positions": 50, "steps": 3, "mean_batch": 2.5,
         "evals_per_s": 7.5,  # the mean of the run, not the last reading
-        "mean_batch": 2.5,
-        "versions": {"workers": 2, "clients": 1},
-        "games_by_source": {"workers": 3, "clients": 2},
-    }
+        "versions": {"workers": 2, "clients": 1}, "games_by_source": {"workers": 3, "clients": 2},
+    }  # fmt: skip
 
 
 def test_it_starts_the_commands_with_its_settings(tmp_path: Path) -> None:

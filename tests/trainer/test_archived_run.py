@@ -10,7 +10,7 @@ import apsw
 import msgspec
 import pytest
 from in_process import ends
-from test_beginnings import close, opened, refusal, welcome_at
+from test_beginnings import close, opened, refused, welcome_at
 from test_committer import game, job
 from test_service import beside_trainer
 
@@ -145,8 +145,8 @@ def test_an_archive_of_another_run_or_among_the_runs_is_refused(tmp_path: Path) 
     """It is refused before anything is written."""
     (tmp_path / "archive").mkdir()
     close(opened(tmp_path / "a", of_run(b"r"), archive=str(tmp_path / "archive")))
-    fatal = refusal(tmp_path / "b", of_run(b"s"), archive=str(tmp_path / "archive"))
-    assert (fatal.code, "archive of another run" in str(fatal)) == (Exit.BAD_DATA, True)
+    other = (tmp_path / "b", of_run(b"s"))
+    refused(Exit.BAD_DATA, "archive of another run", *other, archive=str(tmp_path / "archive"))
     assert not (tmp_path / "b").exists()
     with ends(Exit.USAGE, "would be lost with them"):
         load(["--runs", str(tmp_path), "--archive", str(tmp_path / "archive")], {})
@@ -160,7 +160,7 @@ def test_a_run_that_has_used_an_archive_waits_until_its_disk_is_mounted(
     close(opened(tmp_path / "old", of_run(b"r"), archive=str(folder)))
     folder.rename(tmp_path / "away")
     for runs, code in ((tmp_path / "old", Exit.TRY_AGAIN), (tmp_path / "new", Exit.USAGE)):
-        assert refusal(runs, of_run(b"r"), archive=str(folder)).code == code
+        refused(code, "", runs, of_run(b"r"), archive=str(folder))
         flags = ("--runs", str(runs), "--archive", str(folder), "--device", "cpu")
         monkeypatch.setattr("sys.argv", ["trainer", *flags])
         with ends(code, "mount its disk"):

@@ -1,6 +1,7 @@
 """The trainer sends the threshold of resignation to players and keeps it over restarts."""
 
 import dataclasses
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -9,6 +10,7 @@ import pytest
 from changed_settings import self_play, varied
 from fake_server import welcome
 from test_service import beside_trainer
+from training_runs import stored
 
 from azselfplay.games import get_game
 from azselfplay.store.players import set_quarantine
@@ -16,7 +18,7 @@ from azselfplay.store.reader import StoreReader
 from azselfplay.store.sqlite import IMPORTED, Store
 from bench.random_games import entry, random_game
 from protocol.records import PLAYED_ON, GameRecord
-from trainer.resign_threshold import resign_threshold
+from trainer.resign_threshold import ResignThreshold, resign_threshold
 
 GAME = get_game("tic_tac_toe")
 SETTINGS = self_play(simulations=20, value=-0.75)
@@ -52,50 +54,40 @@ async def test_every_acknowledgement_says_the_threshold(tmp_path: Path) -> None:
     figures = server.figures
     assert said == [0.0] * 19 + [-0.75]
     assert figures["rejected"] == {}
-    assert figures["resignation"] == {
-        "threshold": -0.75,
-        "played_on": 20,
-        "would_resign": 20,
-        "mistakes": 0.0,
-    }
+    known = {"threshold": -0.75, "played_on": 20, "would_resign": 20, "mistakes": 0.0}
+    assert figures["resignation"] == known
+
+
+def known_to_a_new_trainer(path: Path, **changes: object) -> ResignThreshold:
+    with closing(StoreReader(path)) as reader:
+        settings = varied(SETTINGS, **changes)  # type: ignore[arg-type]
+        return resign_threshold(settings, GAME, reader, reader.span()[1])
 
 
 def test_a_new_trainer_knows_what_the_stored_games_say(tmp_path: Path) -> None:
     """It does not read them where nobody resigns."""
-    store = Store(tmp_path / "games.db", GAME.name)
-    store.commit([entry(record) for record in played_on(25)])
-    reader = StoreReader(tmp_path / "games.db")
-    assert resign_threshold(SETTINGS, GAME, reader, store.newest).threshold == -0.75
-    few = varied(SETTINGS, play_on=1.0)
-    assert resign_threshold(few, GAME, reader, store.newest).as_dict()["played_on"] == 25
-    off = varied(SETTINGS, value=0.0)
-    assert resign_threshold(off, GAME, reader, store.newest).as_dict() == {}
-    reader.close()
-    store.close()
+    path = stored(tmp_path, played_on(25))
+    assert known_to_a_new_trainer(path).threshold == -0.75
+    assert known_to_a_new_trainer(path, play_on=1.0).as_dict()["played_on"] == 25
+    assert known_to_a_new_trainer(path, value=0.0).as_dict() == {}
 
 
 def test_a_new_trainer_looks_past_imported_games(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr("trainer.resign_threshold.MOST_READ", 1)
-    store = Store(tmp_path / "games.db", GAME.name)
-    store.commit([entry(record) for record in played_on(25)])
+    path = stored(tmp_path, played_on(25))
     imported = random_game(GAME, np.random.default_rng(99), simulations=20)
-    store.commit([dataclasses.replace(entry(imported, IMPORTED), is_old=True)])
-    reader = StoreReader(tmp_path / "games.db")
-    assert resign_threshold(SETTINGS, GAME, reader, store.newest).as_dict()["played_on"] == 1
-    reader.close()
-    store.close()
+    with closing(Store(path, GAME.name)) as store:
+        store.commit([dataclasses.replace(entry(imported, IMPORTED), is_old=True)])
+    assert known_to_a_new_trainer(path).as_dict()["played_on"] == 1
 
 
 @pytest.mark.parametrize("why", ["the player is in quarantine", "they are old"])
 def test_games_that_are_not_trained_on_say_nothing_to_a_new_trainer(tmp_path: Path, why: str) -> None:
     path, by_key = tmp_path / "games.db", why.startswith("the player")
-    store = Store(path, GAME.name)
     games = [entry(record) for record in played_on(25)]
     player = "keys/cheat" if by_key else ""
-    store.commit([dataclasses.replace(one, player=player, is_old=not by_key) for one in games])
+    with closing(Store(path, GAME.name)) as store:
+        store.commit([dataclasses.replace(one, player=player, is_old=not by_key) for one in games])
     if by_key:
         assert set_quarantine(path, "keys/cheat", held=True)
-    reader = StoreReader(path)
-    assert resign_threshold(SETTINGS, GAME, reader, store.newest).threshold == 0.0
-    reader.close()
-    store.close()
+    assert known_to_a_new_trainer(path).threshold == 0.0
