@@ -42,9 +42,7 @@ class Locked:
     """A door that echoes messages of peers with the key of `CLIENT`."""
 
     endpoint: str
-    allowed: dict[bytes, KeyOwner] = field(
-        default_factory=lambda: {CLIENT.public: KeyOwner("lab-3", "client")}
-    )
+    allowed: dict[bytes, KeyOwner] = field(default_factory=lambda: {CLIENT.public: LAB})
     readable: bool = True
     fails: bool = False
     ahead: float = 0.0
@@ -85,10 +83,8 @@ class Dialled:
         self.inbox: asyncio.Queue[list[bytes]] = asyncio.Queue()
         self.events: list[tuple[int, int]] = []
         self.connected = asyncio.Event()
-        self.monitor = Channel(
-            dialled.get_monitor_socket(zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_SUCCEEDED),
-            self.on_event,
-        )
+        handshakes = zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_SUCCEEDED
+        self.monitor = Channel(dialled.get_monitor_socket(handshakes), self.on_event)
         self.channel = Channel(dialled, lambda frames: self.inbox.put_nowait(list(map(bytes, frames))))
         self.monitor.start()
         self.channel.start()

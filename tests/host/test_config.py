@@ -206,9 +206,8 @@ def test_a_flag_of_another_program_names_the_way(
             refuse_foreign_flags(config_class, [flag, "2"], command)
         assert caught.value.code == Exit.USAGE
         told = capsys.readouterr().err
-        assert re.search(r"-config FILE(.|\n)*" + name.rpartition(".")[2] + " = 2|did you mean --", told), (
-            flag
-        )
+        way = r"-config FILE(.|\n)*" + name.rpartition(".")[2] + " = 2|did you mean --"
+        assert re.search(way, told), flag
 
 
 @pytest.mark.parametrize(

@@ -26,9 +26,8 @@ def test_a_burst_is_taken_at_once_and_then_so_many_a_second() -> None:
     assert not pace.is_rested(0.4)
     assert pace.take(0.3) == 0.0
     assert [pace.is_rested(now) for now in (0.59, 0.61)] == [False, True]
-    assert [pace.take(9.0) for _ in range(4)] == pytest.approx([0, 0, 0, 0.1]), (
-        "rest earns no more than a burst"
-    )
+    rested = [pace.take(9.0) for _ in range(4)]
+    assert rested == pytest.approx([0, 0, 0, 0.1]), "rest earns no more than a burst"
 
 
 def test_each_address_has_a_pace() -> None:

@@ -63,9 +63,7 @@ def test_client_workers_and_games_import_no_optional_package() -> None:
 def test_a_package_is_imported_only_where_it_is_needed(package: str, code: str, tmp_path: Path) -> None:
     words = ["azcluster", "plan", "examples/cluster.toml"]
     code = f"import sys; AZCLUSTER = {words}; {code}; sys.exit({package!r} in sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, capture_output=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, capture_output=True)
     assert done.returncode == 0, done.stderr
 
 

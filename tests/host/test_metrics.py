@@ -36,9 +36,8 @@ async def ask(port: int, request: bytes) -> bytes:
 
 
 async def get(port: int, path: str) -> tuple[int, str]:
-    head, _, body = (await ask(port, f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())).partition(
-        b"\r\n\r\n"
-    )
+    answer = await ask(port, f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    head, _, body = answer.partition(b"\r\n\r\n")
     return int(head.split()[1]), body.decode()
 
 
@@ -116,9 +115,8 @@ async def test_a_process_is_alive_while_it_is_not_ready_and_its_figures_are_fres
     reason, games = ["no evaluator is up"], [7]
     with Monitor(HERE, port) as monitor:
         assert await get(port, "/readyz") == (503, "it is starting\n")
-        monitor.watched = Watched(
-            (Metric("az_games", "games", "Games."),), lambda: {"games": games[0]}, lambda: reason[0]
-        )
+        table = (Metric("az_games", "games", "Games."),)
+        monitor.watched = Watched(table, lambda: {"games": games[0]}, lambda: reason[0])
         assert await get(port, "/livez") == (200, "ok\n")
         assert await get(port, "/readyz") == (503, "no evaluator is up\n")
         status, text = await get(port, "/metrics")

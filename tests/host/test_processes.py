@@ -39,9 +39,8 @@ def test_a_killed_child_is_started_again() -> None:
     ends: asyncio.Queue[int] = asyncio.Queue()
     lines: asyncio.Queue[bytes] = asyncio.Queue()
     children = Children(sink=lines.put_nowait, backoff=0.01)
-    children.add(
-        "worker", python(f"import os; print(os.getpid(), flush=True); {SLEEP}"), on_exit=ends.put_nowait
-    )
+    command = python(f"import os; print(os.getpid(), flush=True); {SLEEP}")
+    children.add("worker", command, on_exit=ends.put_nowait)
     pids = []
 
     async def script(stop: Stop) -> None:
@@ -155,9 +154,8 @@ def test_after_a_stop_only_an_unusual_end_is_a_warning(end: str, level: str, cap
 def test_a_child_with_a_wrong_setting_ends_the_parent_with_its_words() -> None:
     """CONFIG, USAGE, PROTOCOL and REFUSED are not retried."""
     children = Children(sink=lambda _: None)
-    children.add(
-        "worker-0", python("import sys; print('worker: error: no such game', file=sys.stderr); sys.exit(78)")
-    )
+    complains = "import sys; print('worker: error: no such game', file=sys.stderr); sys.exit(78)"
+    children.add("worker-0", python(complains))
     with pytest.raises(Fatal, match="worker-0: no such game") as caught:
         run(children.run)
     assert caught.value.code == Exit.CONFIG

@@ -19,15 +19,6 @@ NOBODY = 65_534
 """The number of a user who owns nothing."""
 
 
-def test_a_run_can_be_opened_again(tmp_path: Path) -> None:
-    RunFolder(tmp_path, "chess-1").create("chess", 8)
-    run = RunFolder(tmp_path, "chess-1")
-    created = run.describe()
-    run.create("chess", 8)
-    assert run.describe() == created
-    assert all((run.path / name).is_dir() for name in FOLDERS)
-
-
 @pytest.mark.parametrize(("game", "history"), [("connect_four", 8), ("chess", 4)])
 def test_a_run_of_another_game_is_refused(tmp_path: Path, game: str, history: int) -> None:
     """Mixing games in one store would spoil both runs."""
@@ -151,11 +142,12 @@ def test_a_disk_that_fails_is_no_damaged_run(tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_run_has_an_identity_for_good(tmp_path: Path) -> None:
+    RunFolder(tmp_path, "run").create("chess", 8)
     run = RunFolder(tmp_path, "run")
+    first, created = run.run_id, run.describe()
     run.create("chess", 8)
-    first = run.run_id
-    run.create("chess", 8)
-    assert (run.run_id, len(first)) == (first, 16)
+    assert (run.run_id, len(first), run.describe()) == (first, 16, created)
+    assert all((run.path / name).is_dir() for name in FOLDERS)
     shutil.rmtree(run.path)
     run.create("chess", 8)
     assert run.run_id not in (first, b"")

@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from in_process import ends
 
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.folders import check_folders
@@ -37,11 +38,8 @@ def test_folders_need_not_exist_yet(tmp_path: Path) -> None:
 
 def test_a_folder_below_a_file_is_named_with_the_setting(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(
-        Fatal, match=r"/file/runs cannot be made \(.*/file is not a folder\): .* --runs"
-    ) as caught:
+    with ends(Exit.CONFIG, r"/file/runs cannot be made \(.*/file is not a folder\): .* --runs"):
         check_folders(tmp_path / "file" / "runs", "--runs")
-    assert caught.value.code == Exit.CONFIG
 
 
 def test_a_cache_that_cannot_be_written_is_named_with_its_variable(tmp_path, monkeypatch) -> None:
