@@ -13,9 +13,7 @@ from deploy_commands import container, documents, is_with_keys, parsed, pod_spec
 from azselfplay.host.exits import NOT_RETRIED
 from client.spool import MAX_BYTES
 
-MANIFESTS = [
-    pytest.param(document, id=f"{file}-{document['kind']}") for file, document in documents("kubernetes")
-]
+MANIFESTS = [pytest.param(one, id=f"{file}-{one['kind']}") for file, one in documents("kubernetes")]
 
 
 @pytest.mark.parametrize("document", MANIFESTS)
@@ -30,11 +28,8 @@ def test_a_pod_passes_the_restricted_standard_and_writes_to_volumes_only(name: s
     one = container(pod)
     assert pod["securityContext"]["runAsNonRoot"]
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-    assert one["securityContext"] == {
-        "allowPrivilegeEscalation": False,
-        "readOnlyRootFilesystem": True,
-        "capabilities": {"drop": ["ALL"]},
-    }
+    limits = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True}
+    assert one["securityContext"] == {**limits, "capabilities": {"drop": ["ALL"]}}
     mounts = {mount["mountPath"] for mount in one["volumeMounts"]}
     assert {word for word in one["args"] if word.startswith("/")} | {"/tmp"} <= mounts
 

@@ -26,9 +26,8 @@ def asked(section: str) -> list[Requirement]:
     texts = PROJECT["dependencies"] if section == "client" else PROJECT["optional-dependencies"][section]
     found = [Requirement(text) for text in texts]
     inner = [extra for one in found if one.name == "azselfplay" for extra in one.extras]
-    return [one for one in found if one.name != "azselfplay"] + [
-        one for extra in inner for one in asked(extra)
-    ]
+    more = [one for extra in inner for one in asked(extra)]
+    return [one for one in found if one.name != "azselfplay"] + more
 
 
 @pytest.mark.parametrize("section", ["client", "train", "web", "all", "dev"])

@@ -34,12 +34,8 @@ class NaiveDots:
         """Return the sides of a box: below, right, above, left."""
         r, c = box
         low_left, low_right, high_left, high_right = (r, c), (r, c + 1), (r + 1, c), (r + 1, c + 1)
-        return [
-            (low_left, low_right),
-            (low_right, high_right),
-            (high_left, high_right),
-            (low_left, high_left),
-        ]
+        low, high = (low_left, low_right), (high_left, high_right)
+        return [low, (low_right, high_right), high, (low_left, high_left)]
 
     def legal(self) -> list[int]:
         return [number for number, edge in enumerate(self.edges()) if edge not in self.drawn[-1]]
@@ -92,9 +88,8 @@ def gain(rows: int, cols: int, drawn: frozenset[Edge]) -> int:
     for edge in board.edges():
         if edge not in drawn:
             after = drawn | {edge}
-            closed = sum(
-                edge in board.sides(box) and after.issuperset(board.sides(box)) for box in board.boxes()
-            )
+            sides = map(board.sides, board.boxes())
+            closed = sum(edge in each and after.issuperset(each) for each in sides)
             value = closed + gain(rows, cols, after) if closed else -gain(rows, cols, after)
             best = value if best is None else max(best, value)
     return best or 0

@@ -97,6 +97,5 @@ def plain_planes(sfens: list[str], history: int) -> npt.NDArray[np.float32]:
         planes = PlainPosition.of(sfens[at]).planes(now.white, same[:-1].count(same[-1]))
         pieces[back], numbers[back] = planes[:28], planes[28:]
     once = np.array([now.white, min((now.number - 1) / 512, 1)], np.float32)
-    return np.concatenate(
-        [pieces.reshape(-1, 81), numbers.reshape(-1, 81), np.repeat(once[:, None], 81, axis=1)]
-    )
+    everywhere = np.repeat(once[:, None], 81, axis=1)
+    return np.concatenate([pieces.reshape(-1, 81), numbers.reshape(-1, 81), everywhere])

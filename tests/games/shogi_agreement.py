@@ -47,15 +47,9 @@ STARTS = (
 )
 
 _PIECES_OF_CSHOGI = {
-    PAWN: cshogi.BPAWN,
-    LANCE: cshogi.BLANCE,
-    KNIGHT: cshogi.BKNIGHT,
-    SILVER: cshogi.BSILVER,
-    GOLD: cshogi.BGOLD,
-    BISHOP: cshogi.BBISHOP,
-    ROOK: cshogi.BROOK,
-    KING: cshogi.BKING,
-}
+    PAWN: cshogi.BPAWN, LANCE: cshogi.BLANCE, KNIGHT: cshogi.BKNIGHT, SILVER: cshogi.BSILVER,
+    GOLD: cshogi.BGOLD, BISHOP: cshogi.BBISHOP, ROOK: cshogi.BROOK, KING: cshogi.BKING,
+}  # fmt: skip
 """cshogi's pieces by our codes; both add 8 for a promoted piece, and 16 for one of White's."""
 _CODE_OF = {
     theirs + more: ours + more for ours, theirs in _PIECES_OF_CSHOGI.items() for more in (0, 8, 16, 24)

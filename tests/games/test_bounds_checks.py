@@ -34,14 +34,9 @@ def test_code_that_was_cached_without_checks_is_not_used_with_them(tmp_path: Pat
     module.write_text(READS_BEHIND_THE_END, encoding="utf-8")
     said = []
     for checks in ("0", "1", "0"):
-        environment = os.environ | {
-            "NUMBA_BOUNDSCHECK": checks,
-            "AZ_JIT_CACHE": str(tmp_path / "jit"),
-            "PYTHONPATH": str(Path.cwd()),
-        }
-        done = subprocess.run(
-            [sys.executable, module], env=environment, capture_output=True, text=True, check=True
-        )
+        paths = {"AZ_JIT_CACHE": str(tmp_path / "jit"), "PYTHONPATH": str(Path.cwd())}
+        environment = os.environ | paths | {"NUMBA_BOUNDSCHECK": checks}
+        done = subprocess.run([sys.executable, module], env=environment, stdout=-1, text=True, check=True)
         said.append(done.stdout.strip())
     assert said == ["read", "refused", "read"]
 

@@ -11,12 +11,8 @@ from azselfplay.games.chess import GAME
 READ, WRITE = GAME.notation.state_from_text, GAME.notation.state_to_text
 
 
-def test_empty_text_is_the_usual_start() -> None:
-    assert WRITE(READ("")) == START_FEN
-
-
-@pytest.mark.parametrize("missing", [" 0 1", " 1"])
-def test_missing_counters_are_nought_and_one(missing: str) -> None:
+@pytest.mark.parametrize("missing", [START_FEN, " 0 1", " 1"])
+def test_missing_counters_are_nought_and_one_and_empty_text_is_the_usual_start(missing: str) -> None:
     assert WRITE(READ(START_FEN.removesuffix(missing))) == START_FEN
 
 

@@ -146,13 +146,10 @@ def test_the_heuristic_counts_boxes_and_those_with_three_sides() -> None:
     assert (int(heuristic.material(state)), int(heuristic.evaluate(state))) == (-100, -100)
     three = game.notation.state_from_text("10/1.0.0/10 x")
     assert (int(heuristic.material(three)), int(heuristic.evaluate(three))) == (0, 50)
-    score = {
-        move: int(heuristic.order_score(three, game.notation.action_from_text(three, move)))
-        for move in ("b1b2", "b2c2")
-    }
-    assert score == {"b1b2": 2, "b2c2": 1}
-    assert heuristic.is_noisy(three, game.notation.action_from_text(three, "b1b2"))
-    assert not heuristic.is_noisy(three, game.notation.action_from_text(three, "b2c2"))
+    closes, gives = (game.notation.action_from_text(three, move) for move in ("b1b2", "b2c2"))
+    assert [int(heuristic.order_score(three, action)) for action in (closes, gives)] == [2, 1]
+    assert heuristic.is_noisy(three, closes)
+    assert not heuristic.is_noisy(three, gives)
 
 
 def test_a_quarter_turn_makes_sides_of_boxes_other_sides() -> None:

@@ -107,9 +107,8 @@ def test_area_scores_are_those_of_an_independent_flood_fill(size: int, data: st.
     rules = GoRules(size, komi=0)
     game, twin = game_of(rules), NaiveGo(size, komi=0)
     seen = data.draw(st.lists(st.sampled_from([None, None, 0, 1]), min_size=size**2, max_size=size**2))
-    twin.boards[-1] = {
-        point: side for point, side in zip(twin.points(), seen, strict=True) if side is not None
-    }
+    sides = zip(twin.points(), seen, strict=True)
+    twin.boards[-1] = {point: side for point, side in sides if side is not None}
     state, words = np.zeros(game.state_words, np.uint64), (size * size + 63) // 64
     for number, side in enumerate(seen):
         if side is not None:

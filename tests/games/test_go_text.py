@@ -68,9 +68,8 @@ def test_a_board_is_put_into_the_name_of_its_game() -> None:
 
 def test_points_are_gtp_vertices() -> None:
     """Column I is left out, row 1 is at the bottom, the pass comes last; small letters are accepted, too."""
-    assert [vertex_of(19, action) for action in (0, 7, 8, 18, 19, 360, 361)] == [
-        *("A1", "H1", "J1", "T1", "A2", "T19", "pass")
-    ]
+    named = [vertex_of(19, action) for action in (0, 7, 8, 18, 19, 360, 361)]
+    assert named == ["A1", "H1", "J1", "T1", "A2", "T19", "pass"]
     for size in (2, 9, 19):
         for action in range(size * size + 1):
             assert action_of(size, vertex_of(size, action)) == action

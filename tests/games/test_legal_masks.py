@@ -19,9 +19,7 @@ def test_masks_say_which_actions_are_legal_and_priors_come_back_to_their_actions
     counts = np.array([len(row) for row in lists], np.uint16)
     actions = np.array([action for row in lists for action in row], np.uint16)
     masks = legal_masks.masks(counts, actions)
-    twin = [
-        [sum(1 << action % 8 for action in row if action // 8 == byte) for byte in range(4)] for row in lists
-    ]
+    twin = [[sum(1 << one % 8 for one in row if one // 8 == byte) for byte in range(4)] for row in lists]
     assert masks.tolist() == twin
     ascending = legal_masks.lists(counts, masks)
     assert ascending.tolist() == [action for row in lists for action in sorted(row)]

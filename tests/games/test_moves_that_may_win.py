@@ -28,9 +28,7 @@ def test_in_chess(name: str, fen: str) -> None:
         kept = {legal[game.notation.action_to_text(positions[0], action)] for action in possible}
         checks = {move for move in board.legal_moves if board.gives_check(move)}
         assert checks <= kept, text
-        rare = {
-            move for move in kept if move.promotion or board.is_en_passant(move) or board.is_castling(move)
-        }
+        rare = {one for one in kept if one.promotion or board.is_en_passant(one) or board.is_castling(one)}
         moves, others = moves + count, others + len(kept - checks - rare)
     assert others <= 0.05 * moves
 

@@ -23,22 +23,17 @@ def test_rules_agree_with_cshogi_at_every_ply_of_random_games() -> None:
 @pytest.mark.parametrize("start", STARTS[:4])
 def test_a_fourth_occurrence_is_that_of_python_shogi(start: str) -> None:
     """In games of players who move to and fro, it comes neither earlier nor later."""
-    game, board = (
-        GameHistory(GAME, start),
-        shogi.Board(GAME.notation.state_to_text(GameHistory(GAME, start).state)),
-    )
+    game = GameHistory(GAME, start)
+    board = shogi.Board(GAME.notation.state_to_text(game.state))
     while game.end_reason() is None:
         assert not board.is_fourfold_repetition()
-        moves = {
-            GAME.notation.action_to_text(game.state, action): action
-            for action in legal(GAME, game.states, game.ply + 1)
-        }
+        actions = legal(GAME, game.states, game.ply + 1)
+        moves = {GAME.notation.action_to_text(game.state, action): action for action in actions}
         assert {move.usi() for move in board.legal_moves} == set(moves)
         last = game.moves_text()[-2] if game.ply >= 2 else ""
         back = last[2:4] + last[:2]
-        move = (
-            back if back in moves else max(moves, key=lambda move: ("*" not in move, "+" not in move, move))
-        )
+        plain = max(moves, key=lambda move: ("*" not in move, "+" not in move, move))
+        move = back if back in moves else plain
         game.play(moves[move])
         board.push_usi(move)
     assert board.is_fourfold_repetition() == (game.end_reason() != "mate")

@@ -91,14 +91,9 @@ def test_a_bookmark_with_a_full_width_colon_belongs_to_its_game() -> None:
 @pytest.mark.parametrize(
     ("word", "outcome"),
     [
-        ("詰", 1),
-        ("不戦敗", 1),
+        *((word, 1) for word in ("詰", "不戦敗", "時間切れ", "投了(0:01)")),
+        *((word, None) for word in ("封じ手", "中断", "トライ")),
         ("不戦勝", -1),
-        ("時間切れ", 1),
-        ("投了(0:01)", 1),
-        ("封じ手", None),
-        ("中断", None),
-        ("トライ", None),
     ],
 )
 def test_a_game_may_end_with_any_word_of_the_format(word: str, outcome: int | None) -> None:

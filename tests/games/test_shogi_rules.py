@@ -124,7 +124,6 @@ DECLARES = "1+R+R+B+B4/1KGGSS3/1GGSS4/9/9/9/9/9/4k4 b - 1"
     ],
 )
 def test_who_may_declare_has_won_where_the_game_has_the_declaration(what: str, sfen: str, wins: bool) -> None:
-    assert end(GameHistory(get_game("shogi_declaration"), sfen)) == (
-        ("declaration", 1) if wins else ("ongoing", 0)
-    ), what
+    declared = ("declaration", 1) if wins else ("ongoing", 0)
+    assert end(GameHistory(get_game("shogi_declaration"), sfen)) == declared, what
     assert end(GameHistory(GAME, sfen)) == ("ongoing", 0)

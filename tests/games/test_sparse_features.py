@@ -18,10 +18,8 @@ def test_features_and_rows_are_those_of_the_slow_twin(name: str) -> None:
         twin = TWINS[name]()
         for n in range(1, len(playout.positions)):
             state = playout.positions[n - 1]
-            moves = {
-                at: Move(at, game.notation.action_to_text(state, at))
-                for at in legal(game, playout.positions, n)
-            }
+            actions = legal(game, playout.positions, n)
+            moves = {at: Move(at, game.notation.action_to_text(state, at)) for at in actions}
             if n % 3 == 1:
                 active, rows = described(game, features(game, playout.positions, n, 2), 2, [*moves])
                 assert sorted(active) == sorted(twin.features())
