@@ -254,9 +254,8 @@ def check_checkpoint(folder: Path, *, at_end: bool) -> list[str]:
     newest = checkpoints.load_newest(folder, game, 1)
     step = 0 if newest is None else newest.progress.step
     promised = 4 if at_end else max(map(int, Notes(folder).all("saved")), default=0)
-    found = (
-        [] if step >= promised else [f"the newest whole checkpoint is step {step}, {promised} was written"]
-    )
+    lost = f"the newest whole checkpoint is step {step}, {promised} was written"
+    found = [] if step >= promised else [lost]
     if list(folder.glob("*.partial")):
         found.append("parts are left")
     return found

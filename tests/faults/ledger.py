@@ -119,17 +119,14 @@ def faults(ledger: Ledger, disk: OnDisk) -> list[str]:
         for (uid, digest), client in ledger.finished.items()
         if (uid, digest) not in stored | disk.refused and uid not in disk.spooled
     ]
-    found += [
-        f"P1: game {uid.hex()[:8]} was acknowledged and is not stored" for uid in ledger.promised - set(uids)
-    ]
-    found += (
-        [f"P2: {len(uids) - len(set(uids))} games are stored twice"] if len(uids) != len(set(uids)) else []
-    )
+    lost = ledger.promised - set(uids)
+    found += [f"P1: game {uid.hex()[:8]} was acknowledged and is not stored" for uid in lost]
+    if twice := len(uids) - len(set(uids)):
+        found.append(f"P2: {twice} games are stored twice")
     if disk.counted != len(uids):
         found.append(f"P2: the trainer counts {disk.counted} games, and has {len(uids)}")
-    found += [
-        f"P2: game {uid.hex()[:8]} was trained on {n} times" for uid, n in ledger.learned.items() if n > 1
-    ]
+    learned = ledger.learned.items()
+    found += [f"P2: game {uid.hex()[:8]} was trained on {n} times" for uid, n in learned if n > 1]
     found += [f"P3: game {uid.hex()[:8]} is stored and was never played" for uid, _ in stored - ledger.made]
     found += [f"P6: {what}" for what in ledger.wrong_weights]
     if ledger.wrong_leaves:

@@ -270,9 +270,8 @@ class SimulatedClient:
         self.folder = world.folder / self.name
         self.folder.mkdir(exist_ok=True)
         hello = Hello(PROTOCOL_VERSION, "client", self.name)
-        self.bulk = Connection(
-            None, BULK, hello, on_message=self._on_bulk, on_joined=self._on_joined, on_lost=self._on_lost
-        )
+        hears = {"on_message": self._on_bulk, "on_joined": self._on_joined, "on_lost": self._on_lost}
+        self.bulk = Connection(None, BULK, hello, **hears)
         self.leaves = Connection(
             None,
             LEAVES,

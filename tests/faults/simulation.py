@@ -271,9 +271,8 @@ async def _run(world: World) -> list[str]:
 def simulate(seed: int, plan: Plan = Plan(), kinds: Kinds = REAL) -> Outcome:
     """Run one simulation. The same seed and plan give the same run."""
     loop = VirtualLoop(random.Random(seed + 1))
-    folder = Path(
-        tempfile.mkdtemp(prefix="az-faults-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
-    )
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    folder = Path(tempfile.mkdtemp(prefix="az-faults-", dir=memory))
     try:
         asyncio.set_event_loop(loop)
         world = World(seed, plan, kinds, folder, loop)
@@ -317,13 +316,8 @@ def virtual(world: World) -> Iterator[None]:
         "give_back": lambda: None,
         "Door": lambda endpoints, *_, **__: VirtualDoor(world.net, endpoints),
     }
-    connection = {
-        "time": clock,
-        "random": seeded,
-        "new_dealer": dealer_of(world.net),
-        "dial": lambda *_: None,
-        "Channel": VirtualChannel,
-    }
+    connection = {"time": clock, "random": seeded, "new_dealer": dealer_of(world.net)}
+    connection |= {"dial": lambda *_: None, "Channel": VirtualChannel}
     try:
         with (
             mock.patch.multiple(azselfplay.link.connection, **connection),
