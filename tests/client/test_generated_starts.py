@@ -30,10 +30,8 @@ def check(name: str) -> None:
         raise ValueError(f"no board {name!r}")
 
 
-GAME = replace(
-    get_game("tic_tac_toe"),
-    generator=StartGenerator("corner, edge", check, draw, lambda name, text: text in BOARDS[name]),
-)
+GENERATOR = StartGenerator("corner, edge", check, draw, lambda name, text: text in BOARDS[name])
+GAME = replace(get_game("tic_tac_toe"), generator=GENERATOR)
 
 
 def settings_for(names: str, often: float, **changes: object) -> SelfPlaySettings:

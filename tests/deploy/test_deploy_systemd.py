@@ -10,9 +10,8 @@ from deploy_commands import DEPLOY, parsed, rendered_for, unit
 
 from azselfplay.host.exits import NOT_RETRIED
 
-needs_systemd = pytest.mark.skipif(
-    shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed"
-)
+IS_MISSING = shutil.which("systemd-analyze") is None
+needs_systemd = pytest.mark.skipif(IS_MISSING, reason="systemd-analyze is not installed")
 UNITS = sorted(rendered_for("systemd"))
 EXPOSURE = 25
 """Highest score allowed from `systemd-analyze security`, 0 to 100; a unit without hardening has 96."""

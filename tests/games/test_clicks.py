@@ -186,10 +186,7 @@ def test_own_clicks_are_kept_on_a_drawn_picture_which_calls_the_sides_by_their_c
 def test_the_last_move_of_shogi_is_marked_on_its_squares(turned: bool) -> None:
     clicks, state = clicks_of("shogi"), replay(get_game("shogi"), "", ["7g7f"]).state
     picture = ElementTree.fromstring(clicks.svg_turned(state, "7g7f")) if turned else drawn("shogi", ["7g7f"])
-    marked = {
-        (float(rect.get("x", 0)), float(rect.get("y", 0)))
-        for rect in picture.iter(f"{SVG}rect")
-        if rect.get("fill") == LAST
-    }
+    rects = [rect for rect in picture.iter(f"{SVG}rect") if rect.get("fill") == LAST]
+    marked = {(float(rect.get("x", 0)), float(rect.get("y", 0))) for rect in rects}
     spots = spots_of(clicks, turned=turned)
     assert marked == {(spot.x, spot.y) for spot in spots if spot.name in ("7g", "7f")}

@@ -187,10 +187,8 @@ def test_games_of_runs_and_matches_are_written_as_sgf() -> None:
 def test_other_moves_are_variations_that_sgfmill_reads() -> None:
     """They stand behind the main line, at the move that they replace, and begin with the same side."""
     write_game = knowledge_of(game_of(GoRules(3))).formats[0].write
-    moves = [
-        WrittenMove("B2", "1.0", [(("A1", "C3"), "two"), (("pass",), "")]),
-        WrittenMove("pass", "", [(("C3",), "x")]),
-    ]
+    first = WrittenMove("B2", "1.0", [(("A1", "C3"), "two"), (("pass",), "")])
+    moves = [first, WrittenMove("pass", "", [(("C3",), "x")])]
     text = write_game({"Result": "1-0"}, "", moves, "").encode()
     root = sgf.Sgf_game.from_bytes(text).get_root()
     assert [child.get_move() for child in root] == [("b", (1, 1)), ("b", (0, 0)), ("b", None)]

@@ -124,14 +124,9 @@ def test_as_json_each_line_is_one_object_whatever_is_in_it(root, tmp_path: Path)
     first, fault = entries[0], entries[-1]
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00", first["time"])
     assert {**first, "time": 0} == {
-        "time": 0,
-        "level": "info",
-        "process": "azserver",
-        "event": "weights 5 (a\nb) took nan s",
-        "logger": "server.front",
-        "kind": "weights %d (%s) took %f s",
-        "values": [5, "a\nb", "nan"],
-    }
+        "time": 0, "level": "info", "process": "azserver", "event": "weights 5 (a\nb) took nan s",
+        "logger": "server.front", "kind": "weights %d (%s) took %f s", "values": [5, "a\nb", "nan"],
+    }  # fmt: skip
     assert fault["level"] == "error"
     assert fault["traceback"].endswith("OSError: disk")
     said = as_line("azserver: error: the port is in use", logging.ERROR)

@@ -10,25 +10,14 @@ import pytest
 from azselfplay.host.view import PLAIN_EVERY, View, line, rows
 
 FIGURES = {
-    "evals_per_s": 12345.6,
-    "mean_batch": 96.25,
-    "target_rows": 128,
-    "queue_wait_ms": 1.234,
-    "weights_version": 3,
-    "sessions": {"workers": 1, "clients": 2, "trainer": 1},
+    "evals_per_s": 12345.6, "mean_batch": 96.25, "target_rows": 128, "queue_wait_ms": 1.234,
+    "weights_version": 3, "sessions": {"workers": 1, "clients": 2, "trainer": 1},
     "trainer": {
-        "games": 1200,
-        "games_per_h": 3400.4,
-        "outcomes": {"first": 5, "draw": 6, "second": 7},
-        "reasons": {"checkmate": 12, "ply_cap": 20},
-        "window_positions": 98765,
-        "step": 42,
-        "policy_loss": 3.21,
-        "value_loss": 0.98,
-        "samples_per_position": 1.5,
-        "waiting_for": "",
+        "games": 1200, "games_per_h": 3400.4, "outcomes": {"first": 5, "draw": 6, "second": 7},
+        "reasons": {"checkmate": 12, "ply_cap": 20}, "window_positions": 98765, "step": 42,
+        "policy_loss": 3.21, "value_loss": 0.98, "samples_per_position": 1.5, "waiting_for": "",
     },
-}
+}  # fmt: skip
 
 
 class Terminal(io.StringIO):
