@@ -32,7 +32,7 @@ def test_the_first_signal_asks_for_a_clean_end(
         await stop.finishing.wait()
         ended.append("cleanly")
 
-    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    monkeypatch.setattr("azselfplay.host.aio.log", logging.Logger("alone", logging.WARNING))
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # these tests may run under nohup
     try:
         run(main)
