@@ -18,7 +18,7 @@ import zstandard
 from changed_settings import varied
 from fake_server import welcome
 from in_process import ends
-from test_beginnings import refusal
+from test_beginnings import refused
 from test_service import beside_trainer
 from training_runs import games, stored
 
@@ -179,7 +179,7 @@ def test_a_damaged_index_ends_the_trainer_with_what_to_do_and_that_mends_it(tmp_
     overwrite_page(path, "games_totals")
     with ends(Exit.BAD_DATA, "salvage"):
         Store(path, GAME.name)
-    assert refusal(tmp_path, welcome()).code == Exit.BAD_DATA
+    refused(Exit.BAD_DATA, "games.db", tmp_path, welcome())
     assert salvage(path, tmp_path / "new.db", GAME, lambda *_: None) == Salvaged(GAMES, 0)
     store = Store(tmp_path / "new.db", GAME.name)
     assert store.totals.games == {"workers": GAMES}

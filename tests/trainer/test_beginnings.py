@@ -60,7 +60,7 @@ def close(run: Run) -> None:
 
 def refused(code: Exit, words: str, root: Path, welcomed: Welcome, **changes: object) -> None:
     """Check that a trainer does not begin, and says these words."""
-    with ends(code, re.escape(words)):
+    with ends(code, re.escape(words) or None):
         opened(root, welcomed, **changes)
 
 
