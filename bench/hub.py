@@ -53,7 +53,7 @@ def box(argv: list[str]) -> int:
 def evaluator(argv: list[str]) -> int:
     """Run a client's evaluator with a network that only takes its time."""
     sys.argv[1:] = argv
-    made_up = MadeUpNetwork(BATCH_SECONDS), MemoryError
+    made_up = MadeUpNetwork(BATCH_SECONDS)
     with patch("client.evaluator.open_device", lambda *_: made_up):
         return client.evaluator.main()
 

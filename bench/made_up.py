@@ -27,6 +27,7 @@ class MadeUpNetwork:
     target_rows = max_rows = 64
     in_flight = 1
     device_name = "made up"
+    out_of_memory: type[Exception] = MemoryError
 
     def __init__(self, batch_seconds: float) -> None:
         self._batch_seconds = batch_seconds

@@ -181,10 +181,9 @@ class ClientEvaluator:
             # From here on, because the device may also hang while it is opened.
             group.create_task(watch(control))
             # Open the device in a thread, so that the session stays alive: importing torch takes seconds.
-            opened = await asyncio.to_thread(open_device, options.device, game, history, options.threads)
-            network, out_of_memory = opened
+            network = await asyncio.to_thread(open_device, options.device, game, history, options.threads)
             players = options.workers, options.games
-            evaluator = EvaluatorLoop(options.ring, network, game, history, control, out_of_memory, *players)
+            evaluator = EvaluatorLoop(options.ring, network, game, history, control, *players)
             folder = run_folder(options.spool, game.name, run.name, run.identity) / "weights"
             self._downloader = WeightsDownloader(in_cache(folder, control.load), self._bulk.send)
             # The session began before there was a downloader.

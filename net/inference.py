@@ -75,6 +75,8 @@ class Inference:
 
     in_flight = 2
     """Batches that may be submitted and not yet collected."""
+    out_of_memory: type[Exception] = torch.cuda.OutOfMemoryError
+    """What is raised if the device has no memory for a batch."""
 
     def __init__(
         self,

@@ -107,12 +107,12 @@ def main() -> int:
     options = parse()
     logs.set_up(f"evaluator-{options.index}", form=options.log_format)
     game = get_game(options.game)
-    network, out_of_memory = open_device(options.device, game, options.history, options.threads)
+    network = open_device(options.device, game, options.history, options.threads)
     socket = new_dealer(new_context(), options.endpoint, limit=FRAME_LIMIT)
     dial(socket, options.endpoint)
     control = FrontControl(socket, options.index)
     players = options.workers, options.games
-    EvaluatorLoop(options.ring, network, game, options.history, control, out_of_memory, *players).run()
+    EvaluatorLoop(options.ring, network, game, options.history, control, *players).run()
     return int(Exit.OK)
 
 

@@ -65,6 +65,8 @@ class Network(Protocol):
     max_rows: int
     in_flight: int
     """Batches submitted to the device at once."""
+    out_of_memory: type[Exception]
+    """What is raised if the device has no memory for a batch."""
 
     @property
     def device_name(self) -> str: ...
@@ -138,19 +140,16 @@ class EvaluatorLoop:
         game: Game,
         history: int,
         control: Control,
-        out_of_memory: type[Exception] = MemoryError,
         workers: int = 1,
         games: int = 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Listen for producers at the Unix socket `path`. `workers`: how many have this evaluator as their
-        own. `games`: how many each plays at once; 0: as many as fill the batches. `out_of_memory`: what the
-        network raises if its device has no memory for a batch."""
+        own. `games`: how many each plays at once; 0: as many as fill the batches."""
         self._network = network
         self._game = game
         self._layout = Layout.of(game, history, 1)
         self._control = control
-        self._out_of_memory = out_of_memory
         self._workers, self._games = workers, games
         self._clock = clock
         self._masks = LegalMasks(game.mask_bytes) if game.mask_bytes else None
@@ -176,7 +175,7 @@ class EvaluatorLoop:
         try:
             while True:
                 self.step()
-        except self._out_of_memory as error:
+        except self._network.out_of_memory as error:
             raise Fatal(
                 f"{self._network.device_name} has no memory left for a batch of one row, or for new weights: "
                 "end other programs on the device",
@@ -306,7 +305,7 @@ class EvaluatorLoop:
         self._counts.waited.append(sum((now - one.arrived) * one.rows for one in leaves) / rows)
         actions = [len(legal) for _, _, legal in good]
         submitted = _Submitted(leaves, actions, positions, None, time.perf_counter())
-        with suppress(self._out_of_memory):
+        with suppress(self._network.out_of_memory):
             if rows > self._network.max_rows:  # a slot is larger than the device has memory for
                 self._answer(submitted, *self._network.run(*positions))
                 return
@@ -340,7 +339,7 @@ class EvaluatorLoop:
 
     def _answer_oldest(self) -> None:
         answer = None
-        with suppress(self._out_of_memory):
+        with suppress(self._network.out_of_memory):
             answer = self._network.collect(self._submitted[0].ticket)
         if answer is None:
             self._halve()
@@ -358,7 +357,7 @@ class EvaluatorLoop:
             try:
                 answers = [self._network.run(*one.positions) for one in self._submitted]
                 break
-            except self._out_of_memory:
+            except self._network.out_of_memory:
                 log.debug("%d rows are still too many", self._network.max_rows)
         self._say_smaller(before)
         for one, answer in zip(list(self._submitted), answers, strict=True):
@@ -433,23 +432,20 @@ class EvaluatorLoop:
             ring.tell(self._wish)
 
 
-def open_device(device: str, game: Game, history: int, threads: int) -> tuple[Network, type[Exception]]:
-    """Return a network without weights on a device (`cpu` or `cuda:N`), and what it raises if the device has
-    no memory for a batch. `threads`: for a CPU; 0: one per core.
+def open_device(device: str, game: Game, history: int, threads: int) -> Network:
+    """Return a network without weights on a device (`cpu` or `cuda:N`). `threads`: for a CPU; 0: one per
+    core.
 
     Raises Fatal(CONFIG) if the device cannot be used, Fatal(TRY_AGAIN) if that may change."""
-    import torch
-
     from net.gpu import check_still_there
     from net.inference import Inference
 
     try:
         if device != "cpu":
             check_still_there(device)
-        network = Inference(game, history, device, threads=threads, compiled=True)
+        return Inference(game, history, device, threads=threads, compiled=True)
     except (ValueError, RuntimeError) as error:
         # A ValueError is for ever: there is no code for this GPU, or a variable is wrong.
         may_come_back = isinstance(error, RuntimeError) and device != "cpu"
         code = Exit.TRY_AGAIN if may_come_back and may_have_gpus(DEVICE_FILES) else Exit.CONFIG
         raise Fatal(f"device {device} cannot be used: {error}", code) from error
-    return network, torch.cuda.OutOfMemoryError

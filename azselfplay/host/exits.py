@@ -156,12 +156,12 @@ def guarded(main: Callable[[], int]) -> int:
             sys.stdout.flush()
         except OSError:
             drop_output()
-        text, code = _told(command, error)
+        text, code = _explained(command, error)
         _say(f"{command}: error: {text}")
         return int(code)
 
 
-def _told(command: str, error: Exception) -> tuple[str, Exit]:
+def _explained(command: str, error: Exception) -> tuple[str, Exit]:
     """Return what to say about an error that ends the process, and the exit code. Prints the traceback of a
     bug; call this only while the error is being handled."""
     what = getattr(error, "filename", None) or "a file"

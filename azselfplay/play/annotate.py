@@ -147,7 +147,7 @@ class Annotator:
         from azselfplay.play.game_files import BadGame  # imports numpy, which --help does not need
 
         stop.waits_for = "games in flight"
-        waiting = deque[asyncio.Task[str]]()
+        waiting, is_prepared = deque[asyncio.Task[str]](), False
         async with asyncio.TaskGroup() as group:
             for found in games:
                 if stop.finishing.is_set():
@@ -156,8 +156,9 @@ class Annotator:
                     self.bad += 1
                     _say(f"{self._file} game {found.number}: {found.reason}")
                     continue
-                # Only now, so that a file that cannot be read is told at once.
-                if not (waiting or self.games) and not await self._analyst.prepare(self._simulations, stop):
+                # Prepare only when a game was read: a file that cannot be read is reported at once.
+                is_prepared = is_prepared or await self._analyst.prepare(self._simulations, stop)
+                if not is_prepared:
                     self.is_interrupted = True
                     break
                 waiting.append(group.create_task(self._annotate(found, form)))

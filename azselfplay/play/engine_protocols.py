@@ -67,8 +67,8 @@ USUAL_NODES = 1000
 
 OPTION = re.compile(r"\s*option\s+name\s+(\S.*?)\s+type\s+(\S+)(.*)")
 """An option that an engine announces."""
-OURS = ("uci_chess960", "uci_variant", "multipv", "ponder", "usi_ponder")
-"""Options that say what is played and how it is answered."""
+MANAGED = ("uci_chess960", "uci_variant", "multipv", "ponder", "usi_ponder")
+"""Options that decide what is played, and how the engine answers: users must not change them."""
 
 
 class UciConnection:
@@ -88,8 +88,8 @@ class UciConnection:
             if option := OPTION.match(line):
                 self._known[option[1].lower()] = option[2], option[3]
         for name, value in self._spec.options.items():
-            if name.lower() in OURS and value.lower() not in ("false", "1"):
-                raise EngineError(f"the option {name!r} is not for users to set")
+            if name.lower() in MANAGED and value.lower() not in ("false", "1"):
+                raise EngineError(f"the option {name!r} is set for it: leave it out")
             await self._set_option(name, value)
         await self._be_ready()
 

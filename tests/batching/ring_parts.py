@@ -52,8 +52,7 @@ class SteppedLoop(asyncio.SelectorEventLoop):
             self.run_until_complete(asyncio.sleep(0))
 
 
-class NoRoom(Exception):
-    pass
+class NoRoom(Exception): ...
 
 
 class EchoNetwork:
@@ -61,6 +60,7 @@ class EchoNetwork:
 
     device_name = "echo"
     in_flight = 2
+    out_of_memory: type[Exception] = NoRoom
 
     def __init__(self, target_rows: int = 4, max_rows: int = 512) -> None:
         self.target_rows, self.max_rows = target_rows, max_rows
@@ -145,7 +145,7 @@ class Evaluator:
         self.now = 0.0
         if loads:
             self.control.orders.append(LoadWeights(1, b"s" * 32, "file"))
-        self.loop = EvaluatorLoop(path, self.network, GAME, 1, self.control, NoRoom, clock=lambda: self.now)
+        self.loop = EvaluatorLoop(path, self.network, GAME, 1, self.control, clock=lambda: self.now)
         self.step()
 
     def step(self, times: int = 1) -> None:

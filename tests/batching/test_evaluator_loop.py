@@ -440,7 +440,7 @@ def test_producers_are_told_how_much_fills_the_batches_and_again_when_more_of_th
 
 def test_the_expected_workers_count_before_they_have_come(path: Path) -> None:
     evaluator = Evaluator(path.with_name("other"), loads=False)
-    loop = EvaluatorLoop(path, EchoNetwork(256), GAME, 1, evaluator.control, NoRoom, 8, clock=lambda: 0.0)
+    loop = EvaluatorLoop(path, EchoNetwork(256), GAME, 1, evaluator.control, 8, clock=lambda: 0.0)
     evaluator.control.orders.append(WEIGHTS)
     producer = Producer(path)
     for _ in range(3):

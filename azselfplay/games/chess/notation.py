@@ -310,7 +310,7 @@ def san(state: State, action: int, _before: int | None = None) -> str:
     return _board(state).san(chess.Move.from_uci(action_to_uci(state, action)))
 
 
-def uci_of_people(state: State, text: str) -> str:
+def uci_from_san(state: State, text: str) -> str:
     """Return the UCI of a move in SAN, also in ways that differ from the standard: "Ngf3", "0-0", "e7e8Q".
     Raises ValueError if it is none, or not legal."""
     move = _board(state).parse_san(text.rstrip("+#!?").replace("o", "O"))

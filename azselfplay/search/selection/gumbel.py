@@ -172,7 +172,7 @@ def complete_values(tree: Tree, node: int, value_sum: float) -> tuple[float, flo
 
     `value_sum` is the sum of the node's own evaluation and all values from its edges, for its side to move.
     So the evaluation is what remains after subtracting the value_sum of the edges. In a tree that solves,
-    proven losses say nothing about the moves that were not tried, and are left out of both numbers.
+    proven losses say nothing about the moves that were not tried, and count only in the visits.
     """
     visits, lost, most = 0, 0, 0
     prior, weighted, behind = 0.0, 0.0, 0.0
