@@ -71,7 +71,8 @@ async def beside_trainer(
     server.close()
 
 
-async def test_games_become_acknowledgements_and_weights(tmp_path: Path) -> None:
+async def test_games_become_acknowledgements_and_weights(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("trainer.training_loop.TrainingLoop.minutes", 1.5)
     rng = np.random.default_rng(1)
     records = [random_game(GAME, rng, simulations=20) for _ in range(60)]
     false = dataclasses.replace(records[0], uid=bytes(16), outcome=-records[0].outcome or 1)
@@ -93,8 +94,7 @@ async def test_games_become_acknowledgements_and_weights(tmp_path: Path) -> None
     assert list((folder / "tensorboard").glob("events*"))
     assert server.figures["alerts"] == []
     row = json.loads((folder / "figures.jsonl").read_text().splitlines()[0])
-    assert row["trainer/games"] > 0
-    assert row["trainer/minutes"] > 0
+    assert row["trainer/games"] > 0 and row["trainer/minutes"] == 1.5
 
 
 async def test_a_game_of_weights_that_do_not_exist_yet_is_refused_until_the_server_has_them(tmp_path) -> None:
