@@ -40,7 +40,7 @@ ADVICE: Mapping[str, Advice] = {
         "begin games from varied openings: self_play.opening.random_share 0.5 of azserver",
         "calling every position a draw is nearly always right, so results teach little",
         "more decisive games first: varied openings (self_play.opening.random_share), "
-        "loss.capped_value_weight 0.1, a share of won endgames (self_play.start.generator)",
+        "loss.capped_value_weight 0.1, a share of won endgames (self_play.start.generator and .share)",
     ),
     "search without effect": Advice(
         "double self_play.search.simulations of azserver",
