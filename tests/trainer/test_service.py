@@ -94,7 +94,7 @@ async def test_games_become_acknowledgements_and_weights(tmp_path: Path, monkeyp
     assert list((folder / "tensorboard").glob("events*"))
     assert server.figures["alerts"] == []
     row = json.loads((folder / "figures.jsonl").read_text().splitlines()[0])
-    assert row["trainer/games"] > 0 and row["trainer/minutes"] == 1.5
+    assert (row["trainer/games"] > 0, row["trainer/minutes"]) == (True, 1.5)
 
 
 async def test_a_game_of_weights_that_do_not_exist_yet_is_refused_until_the_server_has_them(tmp_path) -> None:
