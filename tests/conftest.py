@@ -1,5 +1,5 @@
-"""Sets paths, the examples that hypothesis tries, and the processor's floating-point mode after each test,
-and runs `async def` tests. Nothing is patched here.
+"""Sets paths, the examples that hypothesis tries, and log and floating-point mode after each test, and runs
+`async def` tests. Nothing is patched here.
 
 Profile `quick`, the default, tries the same examples every time, from one seed. Profile `nightly`
 (`--hypothesis-profile nightly`) tries ten times as many, from another seed each time. The seed is printed;
@@ -8,6 +8,7 @@ Profile `quick`, the default, tries the same examples every time, from one seed.
 
 import asyncio
 import inspect
+import logging
 import secrets
 import sys
 from collections.abc import Iterator
@@ -68,3 +69,14 @@ def floating_point_mode() -> Iterator[None]:
     yield
     if "torch" in sys.modules:
         sys.modules["torch"].set_flush_denormal(False)
+
+
+@pytest.fixture(autouse=True)
+def root_logger() -> Iterator[None]:
+    """Undo `logs.set_up`, which a command calls in the test's own process. pytest's own handlers are the same
+    ones before a test and after it."""
+    root = logging.getLogger()
+    level, handlers = root.level, root.handlers[:]
+    yield
+    root.setLevel(level)
+    root.handlers[:] = handlers

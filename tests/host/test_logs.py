@@ -51,16 +51,7 @@ def test_a_clock_set_back_silences_no_line() -> None:
     assert allowance.admit("joined", 0.0) == 1
 
 
-@pytest.fixture
-def root(monkeypatch: pytest.MonkeyPatch) -> logging.Logger:
-    """The root logger, without handlers until the test ends."""
-    root = logging.getLogger()
-    monkeypatch.setattr(root, "handlers", [])
-    monkeypatch.setattr(root, "level", root.level)
-    return root
-
-
-def test_a_name_neither_forges_a_line_nor_steers_the_terminal(root, tmp_path: Path) -> None:
+def test_a_name_neither_forges_a_line_nor_steers_the_terminal(tmp_path: Path) -> None:
     """A peer's name may contain line ends and escape sequences; a traceback keeps its lines."""
     set_up("azserver", tmp_path / "azserver.log", quiet=True)
     logging.getLogger("x").info("%s has joined", "client \x1b[2Jé\nI azserver  weights 7 are in use")
@@ -106,7 +97,7 @@ def test_temporary_folders_of_killed_processes_are_removed_by_the_next_one(tmp_p
     assert list(tmp_path.iterdir()) == []
 
 
-def test_as_json_each_line_is_one_object_whatever_is_in_it(root, tmp_path: Path) -> None:
+def test_as_json_each_line_is_one_object_whatever_is_in_it(tmp_path: Path) -> None:
     """All lines from one place have the same kind; lines that bypass the log have the same form."""
     set_up("azserver", tmp_path / "azserver.log", quiet=True, form="json")
     log = logging.getLogger("server.front")
@@ -137,7 +128,7 @@ def test_as_json_each_line_is_one_object_whatever_is_in_it(root, tmp_path: Path)
     assert "evals/s 7" in json.loads(stream.getvalue())["event"]
 
 
-def test_repeated_lines_have_a_kind_and_their_number(root, tmp_path: Path) -> None:
+def test_repeated_lines_have_a_kind_and_their_number(tmp_path: Path) -> None:
     set_up("trainer", tmp_path / "log", quiet=True, form="json")
     repeated = Repeated(logging.getLogger("trainer"))
     for now in (0.0, 1.0, 2.0, EVERY):
