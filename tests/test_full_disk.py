@@ -28,8 +28,9 @@ class Player(Ledger):
 
 
 def on_disk(folder: Path, disk: SmallDisk, said: Path) -> Azrun:
-    """Start azrun with its run on the small disk."""
-    return Azrun(folder, runs=disk.path, said=said, trainer="publishing.checkpoint_seconds = 1.0\n")
+    """Start azrun with its run on the small disk, and as many processes on any number of cores."""
+    more = "publishing.checkpoint_seconds = 1.0\n"
+    return Azrun(folder, "--workers", "1", runs=disk.path, said=said, trainer=more)
 
 
 def processes(run: Azrun) -> dict[int, str]:
