@@ -8,6 +8,8 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
+import torch
+from aiohttp import ClientTimeout
 from aiohttp.test_utils import TestClient, TestServer
 from games_runs import records
 from report_runs import whole_run
@@ -33,16 +35,23 @@ def run_with_games(runs: Path, game: str, name: str = "a-run", games: int = 6) -
 
 
 def save_net(file: Path, game: str, step: int) -> str:
-    """Save an untrained network of the smallest kind. Return its sha256, hexadecimal."""
+    """Save an untrained network of the smallest kind, which only its step determines. Return its sha256,
+    hexadecimal."""
     about, architecture = get_game(game), named("1x8")
-    module = build(architecture, about, about.history).eval()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(step)
+        module = build(architecture, about, about.history).eval()
     return weights.save(file, module, weights.WeightsMeta(game, about.history, architecture, step))
 
 
 @asynccontextmanager
 async def pages(runs: Path, listen: str = "127.0.0.1") -> AsyncIterator[TestClient[Any, Any]]:
     """Yield a client of the pages about `runs`."""
-    async with open_site(runs) as site, TestClient(TestServer(make_app(site, listen))) as client:
+    patience = ClientTimeout(1000)  # a game's rules are compiled meanwhile
+    async with (
+        open_site(runs) as site,
+        TestClient(TestServer(make_app(site, listen)), timeout=patience) as client,
+    ):
         assert client.app is not None
         assert client.app[SITE] is site
         yield client
