@@ -248,7 +248,7 @@ async def test_a_pool_plays_as_many_games_at_a_time_as_it_was_last_told() -> Non
 
     what = searches(UniformEvaluator()), Player(1)
     pool = GamePool(*what, keep=keep, room=room, finishing=finishing)
-    async with asyncio.timeout(240), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(1000), asyncio.TaskGroup() as group:
         pool.start(group, 2)
         pool.resize(5)
         for _ in range(5):
@@ -287,7 +287,7 @@ async def test_no_game_starts_while_the_spool_is_full(finishes: bool) -> None:
 
     what = searches(UniformEvaluator()), Player(1)
     pool = GamePool(*what, keep=keep, room=room, finishing=finishing)
-    async with asyncio.timeout(240), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(1000), asyncio.TaskGroup() as group:
         pool.start(group, 2)
         for _ in range(10):
             await asyncio.sleep(0)

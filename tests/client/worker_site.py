@@ -48,7 +48,7 @@ async def run_site(folder: Path, **options: object) -> AsyncIterator[Site]:
     """Run a worker, which is asked to end when the body of the `async with` is over."""
     site = Site(folder, **options)
     try:
-        async with asyncio.timeout(240), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(1000), asyncio.TaskGroup() as group:
             group.create_task(Worker(site.options, site.stop).run())
             yield site
             site.stop.request()

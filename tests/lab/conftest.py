@@ -11,13 +11,8 @@ from web_runs import pages, run_with_games
 
 CHROMIUM = Path("/usr/bin/chromium")
 FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
+    *("--disable-background-networking", "--disable-component-update"),
 ]
 SCREEN = {"width": 1400, "height": 900}
 
@@ -58,7 +53,7 @@ def browser() -> Iterator[Any]:
     if not CHROMIUM.exists():
         pytest.skip(f"there is no browser at {CHROMIUM}")
     with sync_api.sync_playwright() as playwright:
-        sync_api.expect.set_options(timeout=120_000)  # a game's rules are compiled meanwhile
+        sync_api.expect.set_options(timeout=1_000_000)  # a game's rules are compiled meanwhile
         found = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield found
         found.close()
@@ -68,7 +63,7 @@ def browser() -> Iterator[Any]:
 def page(browser: Any) -> Iterator[Any]:
     """Yield a page whose console must stay without errors, but for refusals (400), which chromium logs."""
     found, wrong = browser.new_page(viewport=SCREEN), list[str]()
-    found.set_default_timeout(120_000)
+    found.set_default_timeout(1_000_000)
 
     def heard(said: Any) -> None:
         if said.type in ("error", "warning") and "status of 400" not in said.text:

@@ -186,7 +186,7 @@ def test_its_processes_end_with_an_ablation_that_is_killed(tmp_path: Path) -> No
     lock = tmp_path / "lock"
     with subprocess.Popen([sys.executable, "-c", KILLED, lock]) as process:
         try:
-            wait_for(lambda: is_locked(lock), lambda: "no run has begun", 100.0)
+            wait_for(lambda: is_locked(lock), lambda: "no run has begun")
         finally:
             process.kill()
     wait_for(lambda: not is_locked(lock), lambda: "the run has not ended", 20.0)

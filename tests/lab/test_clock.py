@@ -57,7 +57,7 @@ def test_a_run_ends_with_the_experiment_that_is_killed(tmp_path: Path) -> None:
     lock = tmp_path / "lock"
     with subprocess.Popen([sys.executable, "-c", KILLED, tmp_path / "runs", lock]) as experiment:
         try:
-            wait_for(lambda: is_locked(lock), lambda: "azrun has not begun", 100.0)
+            wait_for(lambda: is_locked(lock), lambda: "azrun has not begun")
         finally:
             experiment.kill()
     wait_for(lambda: not is_locked(lock), lambda: "azrun has not ended", 20.0)

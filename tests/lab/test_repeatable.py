@@ -145,7 +145,7 @@ def test_a_network_that_fails_ends_the_round(tmp_path: Path, monkeypatch: pytest
     run = opened(tmp_path)
     monkeypatch.setattr(Inference, "run", fails)
     with pytest.raises(ExceptionGroup) as caught:
-        asyncio.run(asyncio.wait_for(run.play_and_train(), 60))
+        asyncio.run(asyncio.wait_for(run.play_and_train(), 1000))
     run.close()
     assert caught.group_contains(MemoryError, match="no room")
 

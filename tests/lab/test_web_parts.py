@@ -201,7 +201,7 @@ async def served(runs: Path) -> AsyncIterator[int]:
     """Yield the port of the pages about `runs`."""
     stop, listener = Stop(), listen("127.0.0.1", 0)
     port = listener.getsockname()[1]
-    async with asyncio.timeout(120), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(1000), asyncio.TaskGroup() as group:
         group.create_task(serve(runs, listener, WebConfig(), "/", stop))
         yield port
         stop.request()
