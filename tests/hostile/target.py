@@ -22,7 +22,7 @@ from free_ports import free_base_port
 
 ROOT = Path(__file__).resolve().parents[2]
 HOST = "127.0.0.1"
-PATIENCE = 120.0
+PATIENCE = 600.0
 """Seconds for something that takes a few on an idle machine."""
 SIMULATIONS = 8
 PR_SET_PDEATHSIG = 1
@@ -109,9 +109,8 @@ class Target:
 
     def memory(self) -> Memory:
         """Return the memory of the front."""
-        lines = dict(
-            line.split(":", 1) for line in Path(f"/proc/{self.front}/status").read_text().splitlines()
-        )
+        text = Path(f"/proc/{self.front}/status").read_text()
+        lines = dict(line.split(":", 1) for line in text.splitlines())
         return Memory(*(int(lines[key].split()[0]) / 1024 for key in ("VmRSS", "VmHWM")))
 
     def forget_peak(self) -> None:
@@ -153,15 +152,10 @@ class Target:
 
     def _start(self, name: str, flags: list[str]) -> None:
         """Start the module `name`, or azserver as `server`."""
-        module = "server.main" if name == "server" else name
+        argv = [sys.executable, "-m", "server.main" if name == "server" else name, *flags]
         with (self.folder / f"{name}.log").open("ab") as out:
             self._processes[name] = subprocess.Popen(
-                [sys.executable, "-m", module, *flags],
-                cwd=ROOT,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                preexec_fn=_end_with_us,
+                argv, cwd=ROOT, stdout=out, stderr=out, start_new_session=True, preexec_fn=_end_with_us
             )
 
     def _server_flags(self) -> list[str]:

@@ -10,7 +10,7 @@ import pytest
 from attacks import ATTACKS, HELD_MB, Attack
 from target import Honest, Target
 
-pytestmark = [pytest.mark.nightly, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1200)]
 
 Scene = tuple[Target, Honest, float]
 """A target, an honest client, and the front's memory before all attacks, in MB."""
