@@ -35,7 +35,9 @@ def test_a_new_key_goes_through_a_shell_and_yaml_without_quotes() -> None:
     assert PLAIN.fullmatch(text)
     assert not any(map(PLAIN.fullmatch, (text[:-1] + ":", "-" + text[1:], text[:-2] + "%c")))
     shell = ["bash", "--norc", "-ic", f"echo {text}"]
-    assert subprocess.run(shell, capture_output=True, text=True, check=True).stdout == f"{text}\n"
+    # In our session, an interactive shell would stop pytest where that runs in the background of a terminal.
+    done = subprocess.run(shell, capture_output=True, text=True, check=True, start_new_session=True)
+    assert done.stdout == f"{text}\n"
     assert yaml.safe_load(f"server-key: {text}") == {"server-key": text}
 
 
