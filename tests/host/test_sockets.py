@@ -58,9 +58,8 @@ client.send(b"hello")
 peer = server.recv_multipart()[0]
 for _ in range(50):
     server.send_multipart([peer, b"header", b"array"])
-client.poll()
-time.sleep(0.2)
 for _ in range(99):
+    client.poll()
     frame = client.recv(NOW, copy=False)
 server.close(0)
 time.sleep(0.5)
