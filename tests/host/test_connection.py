@@ -48,25 +48,21 @@ async def ended(task: asyncio.Task[None]) -> None:
 
 def test_it_joins_asks_and_is_answered(tmp_path: Path) -> None:
     answers: list[tuple[Message, bytes]] = []
-    asks = GetChunk(bytes(32), 0)
+    ask = GetChunk(bytes(32), 0)
 
     async def script(context: Context) -> None:
-        server = server_at(context, f"ipc://{tmp_path}/s")
-        answered = asyncio.Event()
+        endpoint, answered = f"ipc://{tmp_path}/s", asyncio.Event()
+        server = server_at(context, endpoint)
 
         def on_message(message: Message, frames: list[memoryview]) -> None:
             answers.append((message, bytes(frames[0])))
             answered.set()
 
         connection = Connection(
-            context,
-            f"ipc://{tmp_path}/s",
-            HELLO,
-            on_message=on_message,
-            on_joined=lambda _: connection.send(asks) and None,
+            context, endpoint, HELLO, on_message=on_message, on_joined=lambda _: connection.send(ask) and None
         )
         server.weights = b"frame"
-        assert not connection.send(asks), "nothing goes out before WELCOME"
+        assert not connection.send(ask), "nothing goes out before WELCOME"
         task = asyncio.create_task(connection.run())
         await answered.wait()
         assert connection.welcome == server.welcome
@@ -83,18 +79,15 @@ def test_it_joins_again_when_the_server_restarts(tmp_path: Path, caplog: pytest.
     the connection sends HELLO."""
 
     async def script(context: Context) -> None:
-        events: asyncio.Queue[str] = asyncio.Queue()
-        server = server_at(context, f"ipc://{tmp_path}/s")
+        endpoint, events = f"ipc://{tmp_path}/s", asyncio.Queue[str]()
+        note, server = events.put_nowait, server_at(context, endpoint)
         connection = watcher(
-            context,
-            f"ipc://{tmp_path}/s",
-            on_joined=lambda _: events.put_nowait("joined"),
-            on_lost=lambda _: events.put_nowait("lost"),
+            context, endpoint, on_joined=lambda _: note("joined"), on_lost=lambda _: note("lost")
         )
         task = asyncio.create_task(connection.run())
         assert await events.get() == "joined"
         server.close()
-        server = server_at(context, f"ipc://{tmp_path}/s")
+        server = server_at(context, endpoint)
         assert [await events.get(), await events.get()] == ["lost", "joined"]
         await ended(task)
         server.close()
@@ -189,21 +182,26 @@ def test_bytes_that_libzmq_does_not_forgive_do_not_end_it_for_good(monkeypatch: 
 
 
 def test_a_server_that_does_not_answer_is_told_of_soon_by_the_address_that_was_given(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The notice comes long before the wait is over. It does not name the second port, which nobody typed."""
-    monkeypatch.setattr(connection_module, "FIRST_NOTICE", 0.05)
-    caplog.set_level("INFO")
+    monkeypatch.setattr(connection_module, "FIRST_NOTICE", 0.0)
+    said: list[str] = []
 
     async def script(context: Context) -> None:
-        settings = ConnectionSettings("gpu-box:5700", max_wait=0.5)
-        endpoint = f"ipc://{tmp_path}/5701"
-        await watcher(context, endpoint, settings=settings).run()
+        def pass_the_wait(text: str, *values: object) -> None:
+            said.append(text % values)
+            connection._alone_since -= 60.0
+
+        monkeypatch.setattr(connection_module.log, "info", pass_the_wait)
+        settings = ConnectionSettings("gpu-box:5700", max_wait=60.0)
+        connection = watcher(context, f"ipc://{tmp_path}/5701", settings=settings)
+        await connection.run()
 
     with ends(Exit.UNREACHABLE, "answered at gpu-box:5700 for") as caught:
         in_loop(script)
-    assert "no azserver answers at gpu-box:5700 yet; trying for 0 s (check host and port" in caplog.text
-    assert "5701" not in caplog.text + str(caught.value)
+    assert said[0].startswith("no azserver answers at gpu-box:5700 yet; trying for 60 s (check host and port")
+    assert "5701" not in f"{said} {caught.value}"
 
 
 def test_a_name_without_an_address_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
