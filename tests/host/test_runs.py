@@ -2,6 +2,7 @@
 
 import errno
 import os
+import random
 import shutil
 import socket
 import tempfile
@@ -76,8 +77,14 @@ def test_a_path_without_a_name_is_refused_as_a_folder() -> None:
         write_atomically(Path(), b"new")
 
 
+def first_port() -> int:
+    """Return a base port that no other test is likely to claim meanwhile: beyond those of `free_ports`, below
+    the kernel's own."""
+    return random.SystemRandom().randrange(27_010, 32_000, 10)
+
+
 def test_a_base_port_has_two_free_ports() -> None:
-    with claimed_base_port(20_000) as base:
+    with claimed_base_port(first_port()) as base:
         pass
     with socket.socket() as other:
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # like the search for a port
@@ -88,9 +95,10 @@ def test_a_base_port_has_two_free_ports() -> None:
 
 
 def test_two_who_look_for_a_port_at_once_are_given_different_ones() -> None:
-    with claimed_base_port(21_000) as one, claimed_base_port(21_000) as other:
+    first = first_port()
+    with claimed_base_port(first) as one, claimed_base_port(first) as other:
         assert one != other
-    with claimed_base_port(21_000) as again:
+    with claimed_base_port(first) as again:
         assert again == one
 
 
@@ -120,7 +128,7 @@ def test_a_second_user_of_the_machine_claims_a_port_as_well(monkeypatch: pytest.
     with tempfile.TemporaryDirectory() as shared:
         Path(shared).chmod(0o1777)
         monkeypatch.setattr(tempfile, "tempdir", shared)
-        with claimed_base_port(22_000) as first:
+        with claimed_base_port(first_port()) as first:
             assert base_port_of_another_user(first) > first
         assert base_port_of_another_user(first) == first
 
