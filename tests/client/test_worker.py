@@ -191,5 +191,5 @@ async def test_games_are_resigned_once_an_acknowledgement_names_a_threshold(tmp_
         while not any(record.reason == "resignation" for record in site.bulk.records):
             await site.games.get()
     assert "resignation" not in {record.reason for record in site.bulk.records[:6]}
-    (resigned,) = (record for record in site.bulk.records if record.reason == "resignation")
-    assert resigned.root_values[-1] <= -0.05
+    resigned = (record for record in site.bulk.records if record.reason == "resignation")
+    assert max(record.root_values[-1] for record in resigned) <= -0.05
