@@ -2,7 +2,6 @@
 
 import asyncio
 import socket
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -25,9 +24,9 @@ class Echo:
 
     def __init__(self, endpoint: str, limits: DoorLimits | None = None) -> None:
         self.endpoint = endpoint
-        self.ahead = 0.0
-        """Seconds by which the door's clock is ahead."""
-        self.door = Door([endpoint], limits, lambda: time.monotonic() + self.ahead)
+        self.now = 0.0
+        """Seconds on the door's clock, which stands still: a slow machine causes no PING."""
+        self.door = Door([endpoint], limits, lambda: self.now)
         self.gone: list[str] = []
         self.heard = asyncio.Event()
         self.door.start(self.on_message, lambda _peer, why: self.gone.append(why))
@@ -154,7 +153,7 @@ async def test_a_full_door_takes_a_newcomer_for_a_stranger_and_never_for_a_sessi
 async def test_whoever_has_no_session_for_too_long_is_let_go(endpoint: str) -> None:
     async with beside(endpoint) as echo:
         joined, stranger = await echo.joined(), await asyncio.to_thread(RawPeer, endpoint)
-        echo.ahead = 61.0
+        echo.now = 61.0
         assert await asyncio.to_thread(stranger.is_cut)
         assert (await asyncio.to_thread(joined.receive_frame))[1].startswith(b"\x04PING")
         await asyncio.to_thread(joined.send_frame, b"still here")
