@@ -84,6 +84,7 @@ def test_the_loop_goes_on_when_a_process_is_killed(loop, ledger, victim):
 
 
 def test_it_stops_cleanly_and_every_acknowledged_game_is_in_the_store(loop, ledger):
+    loop.wait(lambda: len(ledger.acknowledged) > 20, "acknowledged games")
     ledger.finished.set()
     ledger.join(PATIENCE)
     assert ledger.error is None
@@ -96,7 +97,6 @@ def test_it_stops_cleanly_and_every_acknowledged_game_is_in_the_store(loop, ledg
     assert len(stored) == len(set(stored)) == summary["games"]
     current = json.loads((loop.run / "weights" / "current.json").read_bytes())
     assert current["step"] == summary["steps"], "the network as it was at the end"
-    assert len(ledger.acknowledged) > 20
     assert set(ledger.acknowledged) <= set(stored)
 
 
