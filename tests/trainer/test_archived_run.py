@@ -172,22 +172,21 @@ async def test_while_the_archive_is_away_nothing_is_acknowledged_and_the_figures
 ) -> None:
     """The trainer goes on, but ends if another one has added games to the archive meanwhile."""
     monkeypatch.setattr(archive, "SECONDS", 0.0)
-    folder, away = tmp_path / "archive", tmp_path / "away"
-    folder.mkdir()
-    records = [game(seed) for seed in range(3)]
+    (folder := tmp_path / "archive").mkdir()
+    records, kept = [game(seed) for seed in range(3)], {"stored", "duplicate"}
 
     async def script() -> None:
         async with beside_trainer(tmp_path / "runs", of_run(b"r"), archive=str(folder)) as (server, _):
             await server.until(lambda: server.figures)
-            folder.rename(away)
+            away = folder.rename(tmp_path / "away")
             server.play(records[0])
-            await server.until(lambda: str(folder) in str(server.figures["waiting_for"]))
+            await server.until(lambda: server.acks and str(folder) in str(server.figures["waiting_for"]))
             assert server.acks[records[0].uid].status == "retry"
             away.rename(folder)
             for record in records[:2]:
                 server.play(record)
             await server.until(lambda: "more positions" in str(server.figures["waiting_for"]))
-            assert {server.acks[record.uid].status for record in records[:2]} == {"stored", "duplicate"}
+            await server.until(lambda: {ack.status for ack in server.acks.values()} == kept)
             other = opened(tmp_path / "other", of_run(b"r"), archive=str(folder))
             ten_games(other, 10)
             close(other)
