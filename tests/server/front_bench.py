@@ -36,6 +36,7 @@ from protocol.messages import (
     EvaluatorReport,
     GetChunk,
     GetStatus,
+    Grant,
     Hello,
     LoadWeights,
     Message,
@@ -51,8 +52,8 @@ from protocol.settings import SelfPlaySettings
 from server.front import Front, FrontSettings
 from server.weights import WeightsStore
 
-PATIENCE = 120.0
-"""Seconds after which a test fails; when all is well, nothing waits this long."""
+PATIENCE = 360.0
+"""Seconds until a test fails, less than a third of pytest's limit; normally nothing waits this long."""
 
 
 class Peer:
@@ -78,11 +79,12 @@ class Peer:
         assert self.channel.send([encode(message), *frames])
 
     async def receive(self, kind: type) -> tuple:
-        """Return the next message with its frames; it must be of this kind. News of weights, which a trainer
-        gets at any time, is skipped."""
+        """Return the next message with its frames; it must be of this kind. What comes at any time is
+        skipped: news of weights to a trainer, and of its share to a player."""
+        at_any_time = WeightsInfo if self.role == "trainer" else Grant
         async with asyncio.timeout(PATIENCE):
             message, frames = await self.inbox.get()
-            while self.role == "trainer" and isinstance(message, WeightsInfo) and kind is not WeightsInfo:
+            while isinstance(message, at_any_time) and kind is not at_any_time:
                 message, frames = await self.inbox.get()
         assert isinstance(message, kind), message
         return message, frames

@@ -10,22 +10,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
-from front_bench import GAME, Bench, Worker, inside, running_front
+from front_bench import GAME, PATIENCE, Bench, Worker, inside, running_front
 
 from azselfplay.host.aio import Stop
 from azselfplay.host.processes import Children
 from net.create import create
-from protocol.messages import Evaluated, Grant
+from protocol.messages import Evaluated
 from server.evaluator_pool import LIMITS
 from server.evaluator_watch import WatchTimes
 from server.front import Front
 
-PATIENCE = 120.0
-"""Seconds that a process may take to import torch on a busy machine."""
 QUICK = replace(LIMITS, ping_after=0.1, ping_patience=1.0)
-
-pytestmark = pytest.mark.timeout(600)
 
 
 def evaluator(bench: Bench) -> list[str]:
@@ -65,11 +60,8 @@ class Watched:
         await worker.join("client")
         worker.ask(1, 3)
         rows = 0
-        async with asyncio.timeout(PATIENCE):
-            while rows < 3:
-                message, _ = await worker.inbox.get()
-                assert isinstance(message, (Evaluated, Grant)), message  # it may come up meanwhile
-                rows += getattr(message, "rows", 0)
+        while rows < 3:
+            rows += (await worker.receive(Evaluated))[0].rows
 
 
 def beside(times: WatchTimes) -> Callable[..., Any]:
