@@ -14,15 +14,16 @@ def marked_environment() -> dict[str, str]:
     return {**os.environ, VARIABLE: uuid.uuid4().hex}
 
 
-def marked(environment: Mapping[str, str]) -> dict[int, str]:
-    """Return the command lines of the living processes with this mark, by process id."""
-    wanted = f"{VARIABLE}={environment[VARIABLE]}".encode()
+def marked(environment: Mapping[str, str], *entries: str) -> dict[int, str]:
+    """Return the command lines of the living processes with this mark, by process id; `entries`:
+    what else their environment must have."""
+    wanted = {one.encode() for one in (f"{VARIABLE}={environment[VARIABLE]}", *entries)}
     found = {}
     for folder in Path("/proc").iterdir():
         if not folder.name.isdecimal() or int(folder.name) == os.getpid():
             continue
         try:
-            if wanted in (folder / "environ").read_bytes().split(b"\0"):
+            if wanted <= set((folder / "environ").read_bytes().split(b"\0")):
                 found[int(folder.name)] = (folder / "cmdline").read_text().replace("\0", " ")
         except OSError:  # it ended meanwhile, or is a zombie
             continue
