@@ -91,6 +91,6 @@ sys.exit(match.main())
 def test_an_interrupted_match_does_not_wait_for_a_player_that_thinks_for_ever(first: str) -> None:
     """Nor for an engine that does not start."""
     command = [sys.executable, "-c", INTERRUPTED, first]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     assert "A won, drew, lost    0 0 0" in done.stdout
