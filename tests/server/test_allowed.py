@@ -155,7 +155,6 @@ def test_while_the_list_cannot_be_read_nobody_new_gets_in_and_it_is_said(
     key = new_pair().public
     azserver(folder, "allow", "client", "lab-3", as_text(key))
     allowed, path = Allowed(folder), folder / "allowed.toml"
-    good = path.read_text()
     with caplog.at_level(logging.INFO):
         DAMAGES[damage](path)
         assert not allowed.refresh()
@@ -163,7 +162,7 @@ def test_while_the_list_cannot_be_read_nobody_new_gets_in_and_it_is_said(
             allowed.owner_of(key)
         assert "nobody new may join" in caplog.text
         path.unlink(missing_ok=True)
-        path.write_text(good)
+        write_allowed(path, {"lab-3": ("client", key)})
         allowed.refresh()
     assert allowed.owner_of(key) == KeyOwner("lab-3", "client")
 
