@@ -157,8 +157,8 @@ def test_a_network_learns_from_the_rules_alone_to_win_in_one_and_that_it_has_won
     assert before[0] < 0.35
     assert abs(before[1] - 0.5) < 0.1
     assert moves > 0.6
-    # Four seeds on two machines: 0.595 to 0.70, this one 0.64 to 0.66.
-    assert results > 0.6
+    # Four seeds on two machines: 0.595 to 0.70, this one 0.64 to 0.66; untrained about 0.5.
+    assert results > 0.57
 
 
 def accuracy(learner: TrainStep, samples: Samples) -> tuple[float, float]:
