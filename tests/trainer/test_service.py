@@ -232,13 +232,13 @@ async def test_while_games_cannot_be_stored_the_figures_say_why(tmp_path, monkey
         with closing(connect(path, read_only=False)) as shell:
             shell.execute("BEGIN IMMEDIATE")
             server.play(record)
-            await server.until(lambda: server.figures["waiting_for"] == f"games to be stored: {why}")
-            assert server.figures["not_stored"] == why
+            await server.until(lambda: server.acks and server.figures["not_stored"] == why)
+            assert server.figures["waiting_for"] == f"games to be stored: {why}"
             shell.execute("ROLLBACK")
         server.play(record)
         await server.until(lambda: "more positions" in str(server.figures["waiting_for"]))
         assert server.figures["not_stored"] == ""
-    assert server.acks[record.uid].status == "stored"
+        await server.until(lambda: server.acks[record.uid].status == "stored")
 
 
 async def test_a_stop_on_a_full_disk_ends_in_order_and_says_what_is_missing(tmp_path, monkeypatch) -> None:
