@@ -68,8 +68,10 @@ def direct(name: str, moves: list[str], simulations: int) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("name", EVERY_GAME)
-def test_a_position_among_many_is_answered_as_a_search_of_its_own(name: str) -> None:
+def test_a_position_among_many_is_answered_as_a_search_of_its_own(name: str, monkeypatch) -> None:
     """Its visits, and the move and line that follow from them, do not depend on what else is in the batch."""
+    # The last bits of an answer may depend on the size of its batch; those of bfloat16 could change visits.
+    monkeypatch.setattr("net.cpu.engine.bfloat16_allowed", lambda: False)
     lines = positions(name, 24)
     answers = analysed(name, [{"id": i, "moves": m, "simulations": 24} for i, m in enumerate(lines)])
     by_id = {answer["id"]: answer for answer in answers}
