@@ -76,7 +76,6 @@ def network(folder: Path, seed: int) -> bytes:
 async def test_candidates_play_real_games_against_the_best_and_one_that_passes_takes_over(tmp_path) -> None:
     """Four games of tic-tac-toe are played, with a share that a single draw reaches."""
     candidate = network(tmp_path, 1)
-
     (tmp_path / "weights").mkdir()
     store = WeightsStore(tmp_path / "weights", GAME.name)
     first = store.add(network(tmp_path, 0), 1, 0, "tiny")
@@ -116,6 +115,7 @@ async def test_a_gate_that_hangs_is_ended_and_played_again(tmp_path: Path, monke
     its error output is kept."""
     monkeypatch.setattr(gatekeeper, "RETRY_SECONDS", 0.0)
     monkeypatch.setattr(gatekeeper, "SILENCE_SECONDS", 3.0)
+    monkeypatch.setattr(gatekeeper, "ATTEMPTS", 10)  # a busy machine may not start Python in 3 s
     hangs = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"
     talks = f"import sys; print({WON!r}); print('a complaint', file=sys.stderr)"
     scripts = chain([hangs, "print('nonsense')"], repeat(talks))
