@@ -106,21 +106,18 @@ def test_two_ranks_make_the_steps_of_one(
 
 
 def test_a_rank_waits_for_games_longer_than_for_anything_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rank 0 may have none for hours, at its start and before any step. Here each limit is one second; really
+    """Rank 0 may have none for hours, at its start and before any step. Here each limit is 3 seconds; really
     it is minutes, so that a rank that hangs is noticed."""
-    limit, groups = timedelta(seconds=1), {}
+    limit, groups = timedelta(seconds=3), {}
 
     def join(_: str, *, store: dist.Store, rank: int, world_size: int, timeout: timedelta) -> None:
         assert timeout == TIMEOUT < timedelta(minutes=10)
         groups[rank] = dist.ProcessGroupGloo(store, rank, world_size, limit)
 
-    def without_games() -> None:
-        time.sleep(2 * limit.total_seconds())
-
     def be_rank_0(gang: Gang) -> None:
-        without_games()
+        time.sleep(2 * limit.total_seconds())
         gang.begin(0, lambda: b"weights", {})
-        without_games()
+        time.sleep(2 * limit.total_seconds())
         gang.end()
 
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
