@@ -231,11 +231,11 @@ def test_a_trainer_elsewhere_goes_on_from_the_servers_weights(tmp_path, monkeypa
     data = to_bytes(build(sizes, GAME, 1), WeightsMeta(GAME.name, 1, sizes, 600, 7))
     assert len(data) > CHUNK
     info = WeightsInfo(7, 600, hashlib.sha256(data).digest(), len(data), GAME.name)
-    port = free_base_port()
-    where = {"server": f"127.0.0.1:{port}", "runs": str(tmp_path)}
-    config = TrainerConfig(**where, weights="server", device="cpu", cpu_threads=1)
 
     async def scenario(named: WeightsInfo | None) -> None:
+        port = free_base_port()  # another one each time: ZeroMQ gives a port back some time after `close`
+        where = {"server": f"127.0.0.1:{port}", "runs": str(tmp_path)}
+        config = TrainerConfig(**where, weights="server", device="cpu", cpu_threads=1)
         server = FakeServer(port, msgspec.structs.replace(welcome(), weights=named))
         server.served = data
         stop = Stop()
