@@ -6,17 +6,25 @@ side by side. So each test process claims its ports machine-wide until it ends.
 
 import random
 from contextlib import ExitStack
+from pathlib import Path
 
-from azselfplay.host.ports import claimed_base_port
+from azselfplay.host.ports import LAST_BASE, TRIES, claimed_base_port
 
-FIRST, LAST = 10_000, 27_000
-"""The range lies below the ports that the kernel gives to outgoing connections (on Linux 32,768 and above),
-which nobody can claim."""
 _claims = ExitStack()
+
+
+def _room(low: int, high: int) -> range:
+    """Return the ports to begin with if the kernel gives those from `low` to `high` to outgoing connections:
+    nobody can claim these, so they are left out if there are enough others."""
+    span = 10 * TRIES  # as far beyond the first one a free port is looked for
+    first, last = max((10_000, low), (high + 1, LAST_BASE), key=lambda part: part[1] - part[0])
+    return range(first, last - span, 10) or range(10_000, LAST_BASE - span, 10)
+
+
+_first = _room(*map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()))
 
 
 def free_base_port() -> int:
     """Return a base port. It and the next nine ports belong to this process until it ends."""
     # `random` itself would give all processes the same port, because hypothesis seeds it alike.
-    first = random.SystemRandom().randrange(FIRST, LAST, 10)
-    return _claims.enter_context(claimed_base_port(first))
+    return _claims.enter_context(claimed_base_port(random.SystemRandom().choice(_first)))
