@@ -386,7 +386,7 @@ class TrainingLoop:
         known = self._known_positions
         return known.errors(self.policies(known.packed_features, known.legal)) if known.groups else {}
 
-    def publish(self, newest_version: int) -> tuple[int, int, bytes]:
+    def export_weights(self, newest_version: int) -> tuple[int, int, bytes]:
         """Return `(version, step, file)` of the network that plays (with `ema`: the average), with a version
         above `newest_version`: the server and the stored games may be newer than this run's checkpoint."""
         self.version = max(self.version, newest_version) + 1

@@ -214,7 +214,7 @@ class WeightsOut:
         if not training.has_checkpoint and not await self._background.save(run):
             return False
         version, step, data = await in_thread(
-            training.publish, max(self.server_version, run.committer.newest_version)
+            training.export_weights, max(self.server_version, run.committer.newest_version)
         )
         self._step, self._renumber = step, False
         await in_thread(self._figures.on_weights, training)

@@ -186,7 +186,7 @@ class RepeatableRun:
         """Write the weights of the next round into the run folder. After a kill they are written again, with
         the same bits."""
         self.training.version = self.round - 1
-        version, step, data = self.training.publish(self.round - 1)
+        version, step, data = self.training.export_weights(self.round - 1)
         self._figures.weights_version = version
         return self._weights.add(data, version, step, self.training.architecture)
 

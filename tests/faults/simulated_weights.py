@@ -42,7 +42,7 @@ class SimulatedTraining:
         self._world = world
         self._version = 0
 
-    def publish(self, server_version: int) -> tuple[int, int, bytes]:
+    def export_weights(self, server_version: int) -> tuple[int, int, bytes]:
         rng = self._world.rng
         self._version = max(self._version, server_version) + 1
         data = rng.randbytes(rng.choice(SIZES))

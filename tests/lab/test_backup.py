@@ -99,7 +99,7 @@ class LiveRun(threading.Thread):
 
     def _publish(self) -> None:
         newest = self._weights.current.version if self._weights.current else 0
-        version, step, data = self._training.publish(newest)
+        version, step, data = self._training.export_weights(newest)
         self._weights.add(data, version, step, "tiny")
 
 

@@ -59,7 +59,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     of_trainer = TrainerConfig(device="cpu", cpu_threads=1)
     loop = TrainingLoop(of_trainer, GAME, SETTINGS.history, "tiny", folder.path)
     store = WeightsStore(folder.weights, GAME.name)
-    info = store.add(loop.publish(0)[2], 1, 0, "tiny")
+    info = store.add(loop.export_weights(0)[2], 1, 0, "tiny")
     config = ServerConfig(game=GAME.name, self_play=changed(SelfPlaySettings(), {"search.simulations": 24}))
     folder.config.write_text(to_toml(config))
     records = played(store.path(info), GAMES_EACH * (len(HONEST) + 1))

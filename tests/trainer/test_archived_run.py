@@ -39,7 +39,7 @@ def five_steps(run: Run) -> bytes:
     run.training.fill(run.reader, run.store.newest)
     for _ in range(5):
         run.training.make_step()
-    return run.training.publish(0)[2]
+    return run.training.export_weights(0)[2]
 
 
 @pytest.mark.parametrize("lost", ["disk", "checkpoints", "newest games"])

@@ -83,7 +83,7 @@ def test_heads_are_made_for_a_new_network_and_added_to_given_weights(tmp_path: P
     config = TrainerConfig(net="1x8", device="cpu")
     plain = TrainingLoop(config, GAME, 1, "tiny", folders[0])
     plain.save()
-    (tmp_path / "w.safetensors").write_bytes(plain.publish(0)[2])
+    (tmp_path / "w.safetensors").write_bytes(plain.export_weights(0)[2])
     with_both = varied(config, **ALL)  # type: ignore[arg-type]
     new = TrainingLoop(with_both, GAME, 1, "tiny", folders[1])
     given = dataclasses.replace(with_both, weights=str(tmp_path / "w.safetensors"), seed=5)

@@ -155,7 +155,7 @@ def test_a_second_checkpoint_of_a_step_that_fails_leaves_the_first(tmp_path, mon
     one = fill(training(tmp_path / "a"), path, 60)
     one.make_step()
     one.save()
-    one.publish(0)
+    one.export_weights(0)
     write = checkpoint.write_atomically
 
     def full(path: Path, data: bytes) -> None:
@@ -176,7 +176,7 @@ def test_loss_that_is_no_number_ends_the_trainer(tmp_path: Path) -> None:
     with pytest.raises(Fatal, match=r"smaller --optimizer\.lr"):
         one.turn(games(55), 55, 400)
     with pytest.raises(Fatal, match="not finite"):
-        one.publish(0)
+        one.export_weights(0)
 
 
 def test_held_out_games_are_never_trained_on(tmp_path: Path) -> None:
@@ -215,15 +215,15 @@ def test_growing_window_draws_from_the_newest(tmp_path: Path) -> None:
 
 def test_versions_go_on_from_the_highest_known(tmp_path: Path) -> None:
     one = training(tmp_path / "a")
-    assert one.publish(0)[0] == 1
-    assert one.publish(7)[0] == 8
+    assert one.export_weights(0)[0] == 1
+    assert one.export_weights(7)[0] == 8
     one.save()
-    assert training(tmp_path / "a").publish(3)[0] == 9
+    assert training(tmp_path / "a").export_weights(3)[0] == 9
 
 
 def test_published_weights_may_have_half_the_bytes_and_checkpoints_have_all(tmp_path: Path) -> None:
     whole, half = training(tmp_path / "a"), training(tmp_path / "b", half=True)
-    assert len(half.publish(0)[2]) < 0.75 * len(whole.publish(0)[2])
+    assert len(half.export_weights(0)[2]) < 0.75 * len(whole.export_weights(0)[2])
     whole.save()
     half.save()
     (file, other) = (next((tmp_path / name).glob("*.safetensors")) for name in "ab")

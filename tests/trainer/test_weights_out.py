@@ -26,7 +26,7 @@ class Training:
         self._size = size
         self._version = 0
 
-    def publish(self, server_version: int) -> tuple[int, int, bytes]:
+    def export_weights(self, server_version: int) -> tuple[int, int, bytes]:
         self._version = max(self._version, server_version) + 1
         return self._version, 10, bytes([self._version]) * self._size
 

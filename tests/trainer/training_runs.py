@@ -58,5 +58,5 @@ def to_the_end(one: TrainingLoop, records: list[GameRecord], last_seq: int, posi
 
 
 def tensors(one: TrainingLoop) -> dict[str, torch.Tensor]:
-    _, _, data = one.publish(0)
+    _, _, data = one.export_weights(0)
     return from_bytes(data, game=GAME, history=1)[0].state_dict()
