@@ -11,8 +11,6 @@ BENCHMARKS = {
     "inference": "positions/s per batch bucket",
     "loop": "evals/s of the running system over those of the bare network",
     "front": "processor time of a leaf outside of search and network: 64 players, 8 evaluators",
-    "hub": "what boxes lose while azserver is away for a minute, with keys",
-    "volunteers": "how fast 5,000 players with keys join, and games/s stored with a slow archive; needs root",
     "ingest": "games/s verified, committed and acknowledged",
     "sampler": "training samples/s from a window of 20 million positions",
     "code": "size of the code and of its parts: files, lines, importers, circles",

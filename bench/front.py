@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +36,8 @@ from azselfplay.host.hardware import seconds_of
 from azselfplay.link.connection import Connection, ConnectionSettings
 from azselfplay.link.sockets import BULK_LIMIT, new_context
 from azselfplay.search.evaluator import Evaluations, LeafBatch
+from azselfplay.search.settings import resolve
 from bench.inference import chess_like_batch
-from bench.made_up import MadeUpNetwork, front_in
-from bench.programs import Processes
 from client.remote_evaluator import LEAVES_PER_MESSAGE, RemoteEvaluator
 from client.sources import RingSource
 from client.uploader import MOST_IN_FLIGHT
@@ -54,30 +55,40 @@ from protocol.messages import (
     Welcome,
 )
 from protocol.records import sha256
+from protocol.settings import SelfPlaySettings
 from server.evaluator import FrontControl
+from server.front import Front, FrontSettings
+from server.weights import WeightsStore
 
 GAME = get_game("chess")
 PLAYERS, EVALUATORS = 64, 8
 TARGET, BATCH_SECONDS = 1024, 0.04
 """Rows of a batch, and the batch's time: 200,000 leaves/s for all evaluators together."""
 PLAYERS_A_PROCESS = 8
-SETTLING_SECONDS = 5.0
+SETTLING_SECONDS, PATIENCE = 5.0, 300.0
 GAME_BYTES, ACK_SECONDS = 6000, 1.5
 """Size of a game of chess with few simulations. AlphaZero's 1,360 games a second then mean 2,040 unanswered
 games."""
 
 
-class TimedNetwork(MadeUpNetwork):
+class TimedNetwork:
     """A network that always gives the same answer, after a fixed time."""
 
     device_name = "timed"
     in_flight = 2
     target_rows = max_rows = TARGET
+    out_of_memory: type[Exception] = MemoryError
 
     def __init__(self) -> None:
-        super().__init__(BATCH_SECONDS)
         self._priors = np.full(TARGET * GAME.max_legal, 1 / 35, np.float16)
         self._wdl = np.full((TARGET, 3), 1 / 3, np.float32)
+        self._done_at = 0.0
+
+    def load(self, path: str, sha256: bytes) -> None:
+        """Do nothing: there are no weights."""
+
+    def room_for(self, rows: int) -> npt.NDArray[np.uint64]:
+        return np.empty((rows, GAME.feature_words(GAME.history)), np.uint64)
 
     def submit(
         self,
@@ -85,13 +96,19 @@ class TimedNetwork(MadeUpNetwork):
         counts: npt.NDArray[np.uint16],
         actions: npt.NDArray[np.uint16],
     ) -> Any:
-        self._done_at = max(self._done_at, time.monotonic()) + self._batch_seconds
+        self._done_at = max(self._done_at, time.monotonic()) + BATCH_SECONDS
         return self._done_at, len(counts), len(actions)
 
     def collect(self, ticket: Any) -> Any:
         done_at, rows, actions = ticket
         time.sleep(max(0.0, done_at - time.monotonic()))
         return self._priors[:actions], self._wdl[:rows]
+
+    def run(self, *positions: Any) -> Any:
+        return self.collect(self.submit(*positions))
+
+    def halve(self) -> None:
+        """Do nothing: this network never runs out of memory."""
 
 
 def evaluate(folder: Path, index: int) -> None:
@@ -249,7 +266,21 @@ async def take_games(folder: Path) -> None:
 
 async def serve(folder: Path) -> None:
     """Run as the front, for ever."""
-    await front_in(folder, EVALUATORS).run()
+    store = WeightsStore(folder, GAME.name)
+    # No real weights: the network does not read them.
+    store.add(b"made up", 0, 0, "tiny")
+    settings = FrontSettings(
+        run="bench",
+        game=GAME,
+        history=GAME.history,
+        self_play=asdict(resolve(SelfPlaySettings(), GAME)),
+        leaves=(f"ipc://{folder}/leaves",),
+        bulk=(f"ipc://{folder}/bulk",),
+        evaluators=f"ipc://{folder}/evaluators",
+        rings=tuple(folder / f"ring-{index}" for index in range(EVALUATORS)),
+        devices=EVALUATORS,
+    )
+    await Front(settings, store).run()
 
 
 ROLES: dict[str, Callable[[Path, int], None]] = {
@@ -262,6 +293,42 @@ ROLES: dict[str, Callable[[Path, int], None]] = {
 }
 
 
+class Processes:
+    """The processes of a case, with their logs in `folder`; they end with `stack`."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self._folder, self._stack = folder, stack
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, role: str, index: int, name: str) -> None:
+        """Start a process whose output goes to its log."""
+        command = [sys.executable, "-m", "bench.front", role, str(self._folder), str(index)]
+        with (self._folder / f"{name}.log").open("wb") as log:
+            process = self._processes[name] = subprocess.Popen(command, stdout=log)
+        # The stack calls these in reverse order: kill, then wait.
+        self._stack.callback(process.wait)
+        self._stack.callback(process.kill)
+
+    def wait_for(self, look: Callable[[], Any]) -> None:
+        """Wait until `look` returns a true value. Raises RuntimeError if a process ends before, or if this
+        takes too long."""
+        until = time.monotonic() + PATIENCE
+        while True:
+            for name, process in self._processes.items():
+                if process.poll() is not None or time.monotonic() > until:
+                    raise RuntimeError(f"waited in vain, and {name} says: {self.log(name)[-2000:]}")
+            if look():
+                return
+            time.sleep(0.5)
+
+    def seconds(self, names: list[str]) -> float:
+        """Return the processor time of these processes so far."""
+        return sum(seconds_of(self._processes[name].pid) for name in names)
+
+    def log(self, name: str) -> str:
+        return (self._folder / f"{name}.log").read_text()
+
+
 def watch(folder: Path, players: str, others: list[str], seconds: float) -> dict[str, float]:
     """Return the microseconds of processor time per leaf (or game), by role, and the leaves (or games) per
     second."""
@@ -272,8 +339,7 @@ def watch(folder: Path, players: str, others: list[str], seconds: float) -> dict
         processes = Processes(folder, stack)
         for role, of_role in names.items():
             for index, name in enumerate(of_role):
-                command = [sys.executable, "-m", "bench.front", role, str(folder), str(index)]
-                processes.start(name, command, stderr=None)
+                processes.start(role, index, name)
 
         def rows() -> int:
             """Return the rows that all players have got so far."""
@@ -282,14 +348,14 @@ def watch(folder: Path, players: str, others: list[str], seconds: float) -> dict
 
         def spent() -> dict[str, float]:
             """Return the processor time of all processes, by role."""
-            return {role: sum(seconds_of(processes.process(n).pid) for n in of) for role, of in names.items()}
+            return {role: processes.seconds(of) for role, of in names.items()}
 
         # Until the first answer they compile and connect, which is not to be measured.
         processes.wait_for(rows)
         time.sleep(SETTLING_SECONDS)
         before, spent_before, began = rows(), spent(), time.monotonic()
         time.sleep(seconds)
-        processes.wait_for(lambda: 1)  # raises if one of them has died meanwhile
+        processes.wait_for(lambda: True)  # raises if one of them has died meanwhile
         more, spent_then = rows() - before, spent()
         found = {role: 1e6 * (spent_then[role] - spent_before[role]) / more for role in names}
         return {**found, "leaves_per_s": more / (time.monotonic() - began)}
