@@ -84,17 +84,3 @@ def test_a_row_says_how_much_longer_each_winning_move_takes() -> None:
     assert longer["g5g7"] == 0
     assert min(plies for name, plies in longer.items() if name != "g5g7") >= 2
     assert "g5g6" not in longer, "that is stalemate"
-
-
-def test_tables_are_read_again_and_made_anew_if_the_file_is_damaged(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(endgames, "cache_folder", lambda: tmp_path)
-    made = endgames.ending.__wrapped__("KRK")
-    (file,) = tmp_path.iterdir()
-    again = endgames.ending.__wrapped__("KRK")
-    assert np.array_equal(made.white, again.white)
-    assert np.array_equal(made.black, again.black)
-    whole = file.read_bytes()
-    for damaged in (whole[:1000], b"", whole[:300_000] + bytes(9) + whole[300_009:]):
-        file.write_bytes(damaged)
-        mended = endgames.ending.__wrapped__("KRK")
-        assert np.array_equal(made.black, mended.black)

@@ -1,7 +1,7 @@
 """Tables of chess endgames: king and queen, rook, or bishop and knight against a bare king.
 
-The result of every position is known. The tables are computed on first use, which takes seconds, and kept
-under `~/.cache/azselfplay/truth`. `probe` looks up a position, whichever colour has the men.
+The result of every position is known. Each process computes a table on first use, which takes up to two
+seconds. `probe` looks up a position, whichever colour has the men.
 
 The tables are filled by retrograde analysis: from the mates, move by move backwards, to all won positions. A
 table holds one byte per position: plies to mate with best play, `DRAWN` or `ILLEGAL`. White has the men,
@@ -17,13 +17,7 @@ attacks.
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import os
-import zipfile
-import zlib
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -46,7 +40,6 @@ from azselfplay.games.chess.board import (
     bishop_attacks,
     rook_attacks,
 )
-from azselfplay.games.home import home
 from azselfplay.games.jit import jit
 from azselfplay.games.spec import State
 
@@ -60,9 +53,6 @@ ILLEGAL, DRAWN, UNKNOWN = 255, 254, 253
 _PIECES = {"KQK": (QUEEN,), "KRK": (ROOK,), "KBNK": (BISHOP, KNIGHT)}
 
 _WORDS = {"Q": QUEENS, "R": ROOKS, "P": PAWNS, "B": BISHOPS, "N": KNIGHTS}
-
-_VERSION = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:12]
-"""Part of the tables' file names: tables made by another version of this file are not used."""
 
 Table = npt.NDArray[np.uint8]
 
@@ -86,36 +76,9 @@ class Known(NamedTuple):
     """Plies until mate with best play; 0 in a draw, and when mated."""
 
 
-def cache_folder() -> Path:
-    return home() / ".cache" / "azselfplay" / "truth"
-
-
 @cache
 def ending(name: str) -> Ending:
-    """Return the tables of one of ENDINGS, read from the cache folder, or made and stored there."""
-    path = cache_folder() / f"{name}-{_VERSION}.npz"
-    with contextlib.suppress(OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
-        with np.load(path) as file:
-            stored = Ending(name, file["white"], file["black"])
-        # Kernels check no bounds, so refuse arrays of other shapes.
-        fits = [table.shape == (64 ** len(name),) and table.dtype == np.uint8 for table in stored[1:]]
-        if all(fits):
-            return stored
-    made = make(name)
-    with contextlib.suppress(OSError):  # if it cannot be stored, it is made again each time
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(f".{os.getpid()}.partial")
-        try:  # the file appears whole or not at all
-            with partial.open("wb") as file:
-                np.savez(file, white=made.white, black=made.black)
-            partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
-    return made
-
-
-def make(name: str) -> Ending:
-    """Solve one of ENDINGS."""
+    """Return the tables of one of ENDINGS."""
     men = len(name) - 2
     white, black = (np.zeros(64 ** (2 + men), np.uint8) for _ in range(2))
     solve_pieces(np.array(_PIECES[name], np.int64), white, black, np.zeros_like(white))
