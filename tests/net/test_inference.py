@@ -105,7 +105,7 @@ def naive_answers(
 
 @pytest.mark.parametrize("kind", ENGINES)
 def test_a_row_that_is_no_number_spoils_no_other_row(kind: str) -> None:
-    """The front relies on this: it asks again for that row alone."""
+    """Workers rely on this: only the games of that row are abandoned."""
     engine = make_engine(kind, trained_like(SE_WDL, CHESS_SHAPE, 2), CHESS_SHAPE, 2)
     batch = a_batch(CHESS_SHAPE, 2, 9)
     batch.features[4, -1] = np.float32(np.nan).view(np.uint32)
