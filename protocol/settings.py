@@ -204,16 +204,10 @@ class MoveSettings:
     """Moves are drawn from visits ** (1 / temperature) for the first plies (AlphaZero: 1)."""
     temperature_plies: Annotated[int, Meta(ge=0, le=1_000_000)] = 30
     """Plies after which the most visited move is played (AlphaZero: 30)."""
-    final_move: Literal["visits", "robust", "max", "max_robust", "secure"] = "visits"
+    final_move: Literal["visits", "secure"] = "visits"
     """The move played after `temperature_plies` (in play: `secure`): `visits` = most visited, ties go to
-    the first (AlphaZero); `robust` = most visited, ties go to the highest value; `max` = highest value;
-    `max_robust` = an action that is both, searching on for up to `final_extra` simulations to find one, else
-    `robust`; `secure` = highest value - 1 / sqrt(visits). `search.selection = gumbel` plays
+    the first (AlphaZero); `secure` = highest value - 1 / sqrt(visits). `search.selection = gumbel` plays
     the winner of its own halving instead."""
-    final_extra: SomeSimulations = 0
-    """`final_move = max_robust` only, not in engines: most simulations beyond `search.simulations`; 0
-    takes a quarter of them. They choose the move, but the policy target leaves them out, and the tree is not
-    reused afterwards."""
 
 
 @dataclass(frozen=True)

@@ -98,12 +98,9 @@ Command = Callable[["Play"], Sequence[str]]
 
 
 def gate_settings(settings: SelfPlaySettings, simulations: int = 0) -> SelfPlaySettings:
-    """Return the same search of the same game, from the same starts, without noise and without chance. With
-    other `simulations`, a search may be extended by the same share of them."""
+    """Return the same search of the same game, from the same starts, without noise and without chance."""
     quiet = evaluation_settings(settings, "history", "max_plies", "start")
-    own = settings.search.simulations
-    extra = settings.moves.final_extra * (simulations or own) // own
-    return changed(quiet, {"search.simulations": simulations or own, "moves.final_extra": extra})
+    return changed(quiet, {"search.simulations": simulations or settings.search.simulations})
 
 
 def gate_command(

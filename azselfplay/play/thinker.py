@@ -29,7 +29,7 @@ from azselfplay.search.leaf_parallel import (
     search_parallel,
     unless_over,
 )
-from azselfplay.search.mcts import final_action
+from azselfplay.search.mcts import secure_action
 from azselfplay.search.result import Candidates
 from azselfplay.search.settings import FOR_EVALUATION, resolve
 from protocol.settings import MAX_SIMULATIONS, SelfPlaySettings, changed
@@ -369,7 +369,7 @@ def ranked(tree: ParallelTree, node: int, allowed: Sequence[int] = ()) -> list[i
     if node == 0 and chooses_by_value(tree) and not proofs[order[0]]:
         seen = order[(proofs[order] == 0) & (visits[order] > 0)]
         if len(seen):
-            final = final_action(Candidates(seen, visits[seen], means[seen]), tree.settings)
+            final = secure_action(Candidates(seen, visits[seen], means[seen]))
             order = np.concatenate([[final], order[order != final]])
     return list(map(int, order))
 
@@ -395,8 +395,8 @@ def best_index(
 def chooses_by_value(tree: ParallelTree) -> bool:
     """Return whether `final_move` prefers another move than the most visited one. It says nothing about
     selections that plan a whole search and keep no subtree (Gumbel): they choose by their scores."""
-    by_value = tree.settings.moves.final_move in ("max", "secure")
-    return by_value and bool(tree.forest.selection.KEEPS_SUBTREE)
+    is_secure = tree.settings.moves.final_move == "secure"
+    return is_secure and bool(tree.forest.selection.KEEPS_SUBTREE)
 
 
 def hashfull(tree: ParallelTree) -> int:

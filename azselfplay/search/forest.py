@@ -89,8 +89,8 @@ class Forest:
             nodes = max(2, max_nodes)
         else:
             kept = KEPT_TREES if keeps_subtree and self.selection.KEEPS_SUBTREE else 0
-            # Room for the kept subtree, this search, its extension, the root, and one spare node.
-            nodes = (kept + 1) * settings.search.simulations + settings.moves.final_extra + 2
+            # Room for the kept subtree, this search, the root, and one spare node.
+            nodes = (kept + 1) * settings.search.simulations + 2
         # An engine's tree uses exactly the memory that it was given.
         spare = 1.0 if max_nodes else SPARE
         # Each leaf in flight may be expanded next, and may be a position with the most legal actions.

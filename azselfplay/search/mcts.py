@@ -2,15 +2,14 @@
 
 `search` awaits the root's evaluation and all simulations. `choose_action` samples the move from the visits in
 the first plies of a game (`temperature`). Afterwards `final_move` says how to choose from a finished PUCT
-search: by visits, or by one of four rules of Chaslot et al., "Progressive strategies for Monte-Carlo tree
-search" (2008). A search with a Gumbel root plays the winner of its sequential halving.
+search: by visits, or the secure child of Chaslot et al., "Progressive strategies for Monte-Carlo tree search"
+(2008). A search with a Gumbel root plays the winner of its sequential halving.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from dataclasses import replace
 from itertools import accumulate
 
 import numpy as np
@@ -18,26 +17,16 @@ import numpy.typing as npt
 
 from azselfplay.games.jit import jit
 from azselfplay.search.pool import SearchPool
-from azselfplay.search.result import (
-    Candidates,
-    RootScores,
-    SearchResult,
-    candidates_of,
-    evenly,
-    listed,
-    search_stats,
-)
+from azselfplay.search.result import Candidates, RootScores, SearchResult, evenly, listed, search_stats
 from azselfplay.search.tree import NetView, SearchTree
 from protocol.records import SHARES
 from protocol.settings import SelfPlaySettings
 
-AGREEMENT_CHECKS = 8
-"""How often an extended search checks, at most, whether it may stop."""
 PROVEN_DEPTHS = (1.0, 1)
 """Mean and largest depth of a search that only looked for a move that wins at once."""
 
 SECURE = 1.0
-"""Constant of `secure`, in units of value (Chaslot et al. give 4 for their program Mango)."""
+"""Constant of `secure_action`, in units of value (Chaslot et al. give 4 for their program Mango)."""
 
 
 async def search(tree: SearchTree, pool: SearchPool) -> SearchResult:
@@ -57,29 +46,8 @@ async def search(tree: SearchTree, pool: SearchPool) -> SearchResult:
         return _proven(tree.proven_actions(), tree)
     tree.begin()
     await pool.run(tree)
-    if _is_decided(tree):
-        return _decided(tree, known)
-    result: SearchResult = tree.forest.selection.result(tree)
-    result = _with_stats(result, known, tree.mean_and_max_depth())
-    settings = tree.settings
-    # Do not extend the search for a move that is sampled.
-    if settings.moves.final_move != "max_robust" or is_sampled(settings, tree.ply):
-        return result
-    # Continue until there is a max-robust action or `final_extra` simulations are used up. Only the
-    # candidates change: the policy target remains that of the first `simulations` simulations.
-    left = settings.moves.final_extra
-    step = max(1, left // AGREEMENT_CHECKS)
-    while left > 0 and result.candidates is not None and not agrees(result.candidates):
-        tree.extend(min(step, left))
-        await pool.run(tree)
-        left -= step
-        if _is_decided(tree):
-            return _decided(tree, known)
-        # Of the candidates, leave out moves that are proven to lose by now.
-        edges = tree.edges_of(0)
-        actions = np.intersect1d(result.actions, edges["action"][tree.open_visits()[0] > 0])
-        result = replace(result, candidates=candidates_of(edges, actions if len(actions) else result.actions))
-    return result
+    result = _proven(tree.proven_actions(), tree) if _is_decided(tree) else tree.forest.selection.result(tree)
+    return _with_stats(result, known, tree.mean_and_max_depth())
 
 
 def _is_decided(tree: SearchTree) -> bool:
@@ -89,12 +57,6 @@ def _is_decided(tree: SearchTree) -> bool:
     if not tree.settings.search.solver:
         return False
     return tree.proof > 0 or (tree.proof < 0 and not tree.forest.selection.LEARNS_SHARES)
-
-
-def _decided(tree: SearchTree, known: NetView | None) -> SearchResult:
-    """Return the result of a search that has proven the root; `known`: the `view` of `_with_stats`."""
-    proven = _proven(tree.proven_actions(), tree)
-    return _with_stats(proven, known, tree.mean_and_max_depth())
 
 
 def _with_stats(result: SearchResult, view: NetView | None, depths: tuple[float, int]) -> SearchResult:
@@ -121,11 +83,6 @@ def _proven(actions: npt.NDArray[np.uint16], tree: SearchTree) -> SearchResult:
 # ---- Which move is played ----------------------------------------------------------------------------
 
 
-def is_sampled(settings: SelfPlaySettings, ply: int) -> bool:
-    """Return whether the move of this ply is sampled from the visits (temperature)."""
-    return ply < settings.moves.temperature_plies and settings.moves.temperature > 0
-
-
 def choose_action(
     result: SearchResult, ply: int, settings: SelfPlaySettings, rng: np.random.Generator
 ) -> int:
@@ -133,12 +90,12 @@ def choose_action(
 
     For `search.selection = "gumbel"` see `choose_by_scores`.
     """
-    sampled_now = is_sampled(settings, ply)
+    sampled_now = ply < settings.moves.temperature_plies and settings.moves.temperature > 0
     if result.scores is not None:
         temperature = settings.moves.temperature if sampled_now and settings.noise.root_noise > 0 else 0.0
         return choose_by_scores(result.scores, temperature)
-    if not sampled_now and result.candidates is not None and settings.moves.final_move != "visits":
-        return final_action(result.candidates, settings)
+    if not sampled_now and result.candidates is not None:
+        return secure_action(result.candidates)
     if not sampled_now:
         return int(result.actions[result.visits.argmax()])
     visits = result.visits.tolist()  # for a few numbers plain Python is faster than NumPy
@@ -184,42 +141,8 @@ def best_scored(
     return best
 
 
-# ---- Rules of `final_move` ---------------------------------------------------------------------------
-
-
-def final_action(candidates: Candidates, settings: SelfPlaySettings) -> int:
-    """Return the action that `final_move` plays, if it is another rule than `visits`."""
-    rule = settings.moves.final_move
-    if rule == "max" or (rule == "max_robust" and agrees(candidates)):
-        index = max_child(candidates)
-    elif rule == "secure":
-        index = secure_child(candidates, SECURE)
-    else:
-        index = robust_child(candidates)
-    return int(candidates.actions[index])
-
-
-def agrees(candidates: Candidates) -> bool:
-    """Return whether there is a max-robust child: an action with both the highest value and the most
-    visits."""
-    return bool(candidates.visits[max_child(candidates)] == candidates.visits.max())
-
-
-def max_child(candidates: Candidates) -> int:
-    """Return the index of the highest value; ties go to the most visited."""
-    return _best(candidates.values, candidates.visits)
-
-
-def robust_child(candidates: Candidates) -> int:
-    """Return the index of the most visits; ties go to the highest value."""
-    return _best(candidates.visits, candidates.values)
-
-
-def secure_child(candidates: Candidates, c: float) -> int:
-    """Return the index of the highest lower bound, value - c / sqrt(visits)."""
-    return _best(candidates.values - c / np.sqrt(candidates.visits), candidates.visits)
-
-
-def _best(first: npt.NDArray[np.generic], second: npt.NDArray[np.generic]) -> int:
-    """Return the index of the largest pair (`first [k]`, `second [k]`); ties go to the lowest index."""
-    return int(np.lexsort((-np.arange(len(first)), second, first))[-1])
+def secure_action(candidates: Candidates, c: float = SECURE) -> int:
+    """Return the action with the highest lower bound, value - c / sqrt(visits). Ties go to the most visited,
+    then to the first."""
+    bounds = candidates.values - c / np.sqrt(candidates.visits)
+    return int(candidates.actions[np.lexsort((-np.arange(len(bounds)), candidates.visits, bounds))[-1]])

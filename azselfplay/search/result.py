@@ -44,7 +44,7 @@ class SearchResult:
     is_pruned: bool = False
     """Whether `visits` may lack visits of moves that are proven to be worse."""
     candidates: Candidates | None = None
-    """The actions that `final_move` chooses from; None if it chooses by visits, or if the result is
+    """The actions that `final_move = secure` chooses from; None with `visits`, or if the result is
     proven."""
     stats: SearchStats | None = None
     """Comparison with the raw network; None if there was no search."""
@@ -95,13 +95,13 @@ def result_of_visits(tree: SearchTree) -> SearchResult:
     edges, settings = tree.edges_of(0), tree.settings
     left, value = tree.open_visits()
     actions, visits = listed(edges["action"], left)
-    by_value = settings.moves.final_move != "visits"
+    is_secure = settings.moves.final_move == "secure"
     return SearchResult(
         actions,
         visits,
         value,
         is_pruned=bool((left < edges["visits"]).any()),
-        candidates=candidates_of(edges, actions) if by_value else None,
+        candidates=candidates_of(edges, actions) if is_secure else None,
     )
 
 

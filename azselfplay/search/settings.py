@@ -31,14 +31,12 @@ MOST_STARTS = 1000
 LONGEST_START = 500
 """Limits of start positions: number of lines, and characters per line (Go 19 x 19: 383). Every WELCOME
 contains all of them, and every record contains one."""
-EXTRA_PART = 4
-"""Default: up to simulations / EXTRA_PART simulations are added to find a max-robust move."""
 
 
 def resolve(settings: SelfPlaySettings, game: Game) -> SelfPlaySettings:
     """Return settings that a search can use directly. Raises ValueError that says which value is invalid and
     why."""
-    simulations, start = settings.search.simulations, settings.start
+    start = settings.start
     if start == StartSettings() and game.generator is not None and game.generator.usual:
         start = StartSettings(generator=game.generator.usual, share=1.0)
     filled_in = {
@@ -48,7 +46,6 @@ def resolve(settings: SelfPlaySettings, game: Game) -> SelfPlaySettings:
         "start.positions": "\n".join(start_lines(start.positions)),
         "start.generator": ",".join(generator_names(start.generator)),
         "start.share": start.share,
-        "moves.final_extra": settings.moves.final_extra or max(1, simulations // EXTRA_PART),
     }
     resolved = changed(settings, filled_in)
     # Check only now: limits such as "at most `simulations`" apply to the values after filling in.

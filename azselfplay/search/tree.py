@@ -51,8 +51,6 @@ class SearchTree:
         self._priors = np.zeros(self.game.max_legal, np.float32)
         self._reason = 0
         """Index of the end reason of the position at the root."""
-        self.drops_subtree = False
-        """Whether the next `advance` keeps no subtree, whatever the selection says."""
         self._visits_before = 0
         self._generation = -1
         self.state_of_search["random"] = 0  # another game may have used the slot
@@ -165,7 +163,7 @@ class SearchTree:
         if self.ply >= self.settings.max_plies:
             raise ValueError(f"the game is over: it has {self.ply} plies, and max_plies is no more")
         fixed = self.forest.is_fixed
-        keep = fixed or (self.forest.selection.KEEPS_SUBTREE and not self.drops_subtree)
+        keep = fixed or self.forest.selection.KEEPS_SUBTREE
         self._reason = self._kernels.advance(
             self.arrays, self._history, self.forest.new_index, self._root_actions, action, keep
         )
@@ -178,7 +176,6 @@ class SearchTree:
                 or int(state["root_visits"]) + simulations > MOST_VISITS
             ):
                 state["nodes"] = state["edges"] = 0
-        self.drops_subtree = False
 
     # ---- The root -----------------------------------------------------------------------------
 
@@ -250,23 +247,10 @@ class SearchTree:
         """Prepare a search of `simulations` new simulations."""
         self.state_of_search["has_noise"] = 0
         self._remaining[0] = self.settings.search.simulations
-        self.drops_subtree = False
         self.forest.selection.begin(self)
         self._depths[0] = self._deepest[0] = 0
         # Read after `selection.begin`, which may drop a kept subtree.
         self._visits_before = int(self._visits[0])
-
-    def extend(self, simulations: int) -> None:
-        """Continue a finished search for `simulations` more. Records have no room for the added visits, so
-        `advance` will keep no subtree.
-
-        Raises ValueError for a selection that plans its simulations in advance, because the plan ends with
-        the search.
-        """
-        if self.forest.arrays.plan.shape[1]:
-            raise ValueError(f"a search with {self.settings.search.selection} cannot be extended")
-        self.state_of_search["remaining"] = simulations
-        self.drops_subtree = True  # it may have more visits than a record can hold
 
     def mean_and_max_depth(self) -> tuple[float, int]:
         """Return (mean, largest) depth of the simulations since `begin`, in plies."""

@@ -21,7 +21,7 @@ KINDS: dict[str, dict[str, object]] = {
     "puct": {},
     "gumbel": {"selection": "gumbel"},
     "thompson": {"selection": "thompson"},
-    "max robust": {"final_move": "max_robust", "temperature_plies": 2},
+    "secure": {"final_move": "secure", "temperature_plies": 2},
     "openings": {"random_share": 0.5, "random_plies": 3},
 }
 

@@ -80,7 +80,7 @@ def test_a_search_that_means_nothing_is_refused(text: str) -> None:
     ("text", "nearest"),
     [
         ("gumble", "gumbel"),
-        ("thompson?final_mov=max", "final_move"),
+        ("thompson?final_mov=secure", "final_move"),
         ("gumbel?c_scale=1", "gumbel_c_scale"),
         ("thompson?c_init=2", "final_"),
     ],

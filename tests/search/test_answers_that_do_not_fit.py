@@ -139,16 +139,6 @@ def test_no_action_is_played_that_the_game_does_not_have_and_none_behind_the_cap
         short.advance(2)
 
 
-def test_a_gumbel_search_has_no_more_simulations_than_its_schedule() -> None:
-    """This holds even where the choice of the move asks for more."""
-    settings = varied(
-        SETTINGS, selection="gumbel", final_move="max_robust", final_extra=50, temperature_plies=0
-    )
-    tree = placed(SearchTree(Forest(GAME, settings), np.random.default_rng(0)))
-    searched(tree)
-    assert tree.edges_of(0)["visits"].sum() == 20
-
-
 def test_a_leaf_is_chosen_even_where_every_score_is_no_number() -> None:
     """A faulty network gives a bad search, but never an index below the first edge."""
     tree = ParallelTree(GAME, SETTINGS, np.random.default_rng(0), max_nodes=100, max_leaves=4)

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
 FIELDS = (
     *("search.exploration", "search.c_base", "search.c_init", "search.c_puct", "search.fpu_reduction"),
-    *("moves.final_move", "moves.final_extra"),
-    *("search.solver", "search.look_ahead"),
+    *("moves.final_move", "search.solver", "search.look_ahead"),
 )
 LEARNS_SHARES = False
 IS_RANDOM = False

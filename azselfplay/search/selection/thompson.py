@@ -29,7 +29,7 @@ from protocol.settings import SelfPlaySettings
 if TYPE_CHECKING:
     from azselfplay.search.tree import SearchTree
 
-FIELDS = (*("moves.final_move", "moves.final_extra"), *("search.solver", "search.look_ahead"))
+FIELDS = ("moves.final_move", "search.solver", "search.look_ahead")
 LEARNS_SHARES = False
 IS_RANDOM = True
 KEEPS_SUBTREE = True
