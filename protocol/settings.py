@@ -155,13 +155,6 @@ class SearchSettings:
     c_init: Constant = 1.25
     """PUCT: weight of the prior at few visits, for values in [-1, 1]. (AlphaZero's 1.25 is for values in
     [0, 1], as in its pseudocode; the same search would need 2.5 here. docs/decisions/0008.)"""
-    exploration: Literal["alphazero", "alphago_zero", "ucb"] = "alphazero"
-    """PUCT: what is added to the value of a child of prior P with n visits, its parent having N:
-    `alphazero` = (log((1 + N + c_base) / c_base) + c_init) P sqrt(N) / (1 + n); `alphago_zero` =
-    c_puct P sqrt(N) / (1 + n); `ucb` = c_puct P sqrt(ln(1 + N) / (1 + n)). docs/decisions/0008."""
-    c_puct: Constant = 1.5
-    """The constant of `exploration = alphago_zero` and `ucb` only, for values in [-1, 1] (AlphaGo Zero did
-    not publish its own; ELF OpenGo: 1.5, KataGo: 1.1)."""
     fpu_reduction: Annotated[float, Meta(ge=0, le=2)] = 0.2
     """First-play urgency: a child that was never visited has the parent's value minus this times the root of
     the visited prior mass, in units of value [-1, 1]; not applied at a root with noise (KataGo: 0.2 and 0;

@@ -20,7 +20,6 @@ from azselfplay.search.selection import NAMES, selection
 from protocol.settings import (
     MoveSettings,
     NoiseSettings,
-    SearchSettings,
     SelfPlaySettings,
     StartSettings,
     changed,
@@ -86,20 +85,6 @@ def check_combinations(settings: SelfPlaySettings) -> None:
         )
     if search.look_ahead and not search.solver:
         raise ValueError("self_play.search.look_ahead is set, but needs self_play.search.solver: set both")
-    # Refuse a constant that nothing would read: somebody could waste a whole run on it.
-    if search.exploration == "alphazero" and search.c_puct != SearchSettings.c_puct:
-        raise ValueError(
-            "self_play.search.c_puct is set, but exploration = alphazero does not use it: set c_init "
-            "instead, or exploration to alphago_zero or ucb"
-        )
-    if search.exploration != "alphazero" and (search.c_init, search.c_base) != (
-        SearchSettings.c_init,
-        SearchSettings.c_base,
-    ):
-        raise ValueError(
-            f"self_play.search.c_init or c_base is set, but exploration = {search.exploration} does not use "
-            f"them: leave them at {SearchSettings.c_init} and {SearchSettings.c_base}, and set c_puct instead"
-        )
     lines = start_lines(start.positions)
     if start.share > 0 and not (lines or start.generator):
         raise ValueError(

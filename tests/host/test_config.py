@@ -214,8 +214,8 @@ def test_a_flag_of_another_program_names_the_way(
     ("flag", "told"),
     [
         (
-            "--self-play.search.c-puct=2",
-            "--server-config FILE, with a file of\n  [self_play.search]\n  c_puct = 2\n",
+            "--self-play.search.c-init=2",
+            "--server-config FILE, with a file of\n  [self_play.search]\n  c_init = 2\n",
         ),
         ("--trainer.optimizer.lr=2", "--trainer-config FILE, with a file of\n  [optimizer]\n  lr = 2\n"),
         ("--self-play.search.cpuct", "self_play belongs to azserver, whose file azrun takes as --server"),

@@ -146,12 +146,6 @@ class NaiveSearch:
         return max(node.edges, key=score)
 
     def exploration(self, edge: Edge, parent_visits: int, visits: int) -> float:
-        settings, prior = self.settings, float(edge.prior)
-        if settings.search.exploration == "ucb":
-            factor = settings.search.c_puct * math.sqrt(math.log(1 + parent_visits))
-            return factor * prior / math.sqrt(1 + visits)
-        c_puct = settings.search.c_puct
-        if settings.search.exploration == "alphazero":
-            c_base, c_init = settings.search.c_base, settings.search.c_init
-            c_puct = math.log((1.0 + parent_visits + c_base) / c_base) + c_init
-        return c_puct * math.sqrt(parent_visits) * prior / (1 + visits)
+        c_base, c_init = self.settings.search.c_base, self.settings.search.c_init
+        c_puct = math.log((1.0 + parent_visits + c_base) / c_base) + c_init
+        return c_puct * math.sqrt(parent_visits) * float(edge.prior) / (1 + visits)

@@ -47,6 +47,21 @@ def test_trees_equal_those_of_the_slow_twin_node_by_node(name):
         assert float(tree.state_of_search["root_value_sum"]) == float(twin.root_value_sum)
 
 
+@pytest.mark.parametrize("name", ["tic_tac_toe", "connect_four"])
+def test_with_noise_visits_equal_those_of_a_slow_twin_with_the_same_noisy_priors(name):
+    tree = make_tree(name, varied(QUIET, simulations=200, root_noise=0.25, c_init=2.5, c_base=100.0))
+    twin = NaiveSearch(tree.game, tree.settings, [tree.state.copy()])
+    result = run(tree, HashEvaluator())
+    _, twin.root, value = twin.look(twin.positions)
+    twin.root_value_sum = np.float32(value)
+    for edge, noisy in zip(twin.root.edges, tree.edges_of(0), strict=True):
+        edge.prior = noisy["prior"]
+    for _ in range(200):
+        twin.simulate()
+    expected = {edge.action: edge.visits for edge in twin.root.edges if edge.visits}
+    assert dict(zip(result.actions.tolist(), result.visits.tolist(), strict=True)) == expected
+
+
 @pytest.mark.parametrize("name", EVERY_GAME)
 def test_a_kept_subtree_adds_its_visits_and_changes_no_statistics(name):
     tree = make_tree(name)
@@ -179,13 +194,11 @@ def test_a_failing_network_fails_the_searches_that_wait_for_it():
         ({"simulations": 0}, "simulations"),
         *(({"seed": seed}, "seed") for seed in (-1, 2**63, 2**70)),
         ({"fpu_reduction": 2.5}, "fpu_reduction"),
-        ({"c_puct": 2.0}, "exploration"),
         ({"root_noise": 1.5}, "root_noise"),
         ({"position": "no board"}, "start"),
         ({"position": "xxx/oo./..."}, "over"),
         ({"selection": "ucb"}, r"search\.selection"),
         ({"selection": "gumbel", "considered": 0}, r"gumbel\.considered"),
-        ({"exploration": "ucb", "c_init": 2.0}, "set c_puct instead"),
         ({"look_ahead": True}, r"search\.look_ahead is set, but needs self_play\.search\.solver"),
     ],
 )

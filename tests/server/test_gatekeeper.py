@@ -230,9 +230,8 @@ def test_a_gate_searches_as_self_play_does_but_without_chance() -> None:
     assert gate_settings(varied(noisy, generator="KRK", share=0.5)).start == StartSettings("", "", "KRK", 0.5)
     assert resolve(found, GAME).noise.root_noise == 0.0
     assert gate_settings(noisy, 100).search.simulations == 100
-    chosen = varied(noisy, selection="puct", exploration="ucb", c_puct=2.0, final_move="secure")
-    found = gate_settings(chosen)
-    assert (found.search.exploration, found.search.c_puct, found.moves.final_move) == ("ucb", 2.0, "secure")
+    found = gate_settings(varied(noisy, selection="puct", c_init=2.0, final_move="secure"))
+    assert (found.search.selection, found.search.c_init, found.moves.final_move) == ("puct", 2.0, "secure")
 
 
 async def test_who_joins_is_told_that_weights_stand_before_a_gate(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
-"""PUCT, AlphaZero's selection (arXiv 1712.01815, pseudocode of the Science paper), and two variants.
+"""PUCT, AlphaZero's selection (arXiv 1712.01815, pseudocode of the Science paper).
 
-`argmax Q + (log((1 + N + c_base) / c_base) + c_init) * P * sqrt(N) / (1 + n)`, unless `exploration` says
-otherwise; ties go to the lowest index. Values lie in [-1, 1] here, but in [0, 1] in the pseudocode (which
+`argmax Q + (log((1 + N + c_base) / c_base) + c_init) * P * sqrt(N) / (1 + n)`; ties go to the lowest index.
+Values lie in [-1, 1] here, but in [0, 1] in the pseudocode (which
 backs up 1 - v), so its c_init of 1.25 is 2.5 here. Leaves in flight count as visits that do not change the
 mean (WU-UCT, arXiv 1810.11755). `tests/search/naive_mcts.py` is a slow reference implementation.
 """
@@ -24,28 +24,20 @@ if TYPE_CHECKING:
     from azselfplay.search.tree import SearchTree
 
 FIELDS = (
-    *("search.exploration", "search.c_base", "search.c_init", "search.c_puct", "search.fpu_reduction"),
+    *("search.c_base", "search.c_init", "search.fpu_reduction"),
     *("moves.final_move", "search.solver", "search.look_ahead"),
 )
 LEARNS_SHARES = False
 IS_RANDOM = False
 KEEPS_SUBTREE = True
-EXPLORATIONS = ("alphazero", "alphago_zero", "ucb")
-ALPHAZERO, ALPHAGO_ZERO, UCB = range(3)
 
-EXPLORATION, C_BASE, C_INIT, C_PUCT, FPU_REDUCTION = range(5)
+C_BASE, C_INIT, FPU_REDUCTION = range(3)
 """Indices of the parameters."""
 
 
 def parameters(settings: SelfPlaySettings) -> tuple[float, ...]:
     search = settings.search
-    return (
-        EXPLORATIONS.index(search.exploration),
-        search.c_base,
-        search.c_init,
-        search.c_puct,
-        search.fpu_reduction,
-    )
+    return search.c_base, search.c_init, search.fpu_reduction
 
 
 def plan_room(settings: SelfPlaySettings) -> int:  # noqa: ARG001
@@ -77,15 +69,11 @@ result = result_of_visits
 
 @kernel
 def exploration_factor(parameters: Any, parent_visits: int) -> float:
-    """Return the factor of the prior in the exploration term, before the division by 1 + n (UCB: by sqrt(1 +
-    n)). `parameters`: float64[5]."""
-    if parameters[EXPLORATION] == ALPHAZERO:
-        base = parameters[C_BASE]
-        c_puct = math.log((1.0 + parent_visits + base) / base) + parameters[C_INIT]
-        return float(c_puct * math.sqrt(float(parent_visits)))
-    if parameters[EXPLORATION] == ALPHAGO_ZERO:
-        return float(parameters[C_PUCT] * math.sqrt(float(parent_visits)))
-    return float(parameters[C_PUCT] * math.sqrt(math.log(1.0 + parent_visits)))
+    """Return the factor of the prior in the exploration term, before the division by 1 + n. `parameters`:
+    float64[3]."""
+    base = parameters[C_BASE]
+    c_puct = math.log((1.0 + parent_visits + base) / base) + parameters[C_INIT]
+    return float(c_puct * math.sqrt(float(parent_visits)))
 
 
 @kernel
@@ -93,8 +81,8 @@ def best_edge(tree: Tree, node: int, visits: int, value: float, fpu_reduction: f
     """Return the edge of `node` that PUCT prefers, given the node's `visits` and its mean `value` for its
     mover. Proven losses are selected only if there is nothing else, and an edge without visits is not valued
     by them."""
-    parameters, edges, solves = tree.parameters, tree.edges, tree.state[0].solves
-    exploration, is_ucb = exploration_factor(parameters, visits), parameters[EXPLORATION] == UCB
+    edges, solves = tree.edges, tree.state[0].solves
+    exploration = exploration_factor(tree.parameters, visits)
     visited_prior, counted, lost, any_lost = 0.0, 1, 0, -1
     best, best_score, untried, most_explored = -1, -math.inf, -1, -math.inf
     # All edges without visits have the same value, which is known only after the loop.
@@ -112,8 +100,7 @@ def best_edge(tree: Tree, node: int, visits: int, value: float, fpu_reduction: f
             visited_prior += edges[edge].prior
         if in_flight == BLOCKED:
             continue
-        seen = 1.0 + n + in_flight
-        explored = exploration * edges[edge].prior / (math.sqrt(seen) if is_ucb else seen)
+        explored = exploration * edges[edge].prior / (1.0 + n + in_flight)
         if n > 0:
             score = float(edges[edge].value_sum) / n + explored
             if best < 0 or score > best_score:  # take the first one even if its score is NaN: -1 is no edge
