@@ -27,7 +27,7 @@ from azselfplay.link.keys import dial_keys
 from azselfplay.link.sockets import BULK_LIMIT, new_context
 from azselfplay.search.forest import Forest, cached_in
 from azselfplay.search.pool import SearchPool
-from azselfplay.search.warm import Compiled
+from azselfplay.search.warm import PREPARES
 from client.config import add_joining
 from client.metrics import SEARCH, TELL_SECONDS, figures_line
 from client.self_play import GamePool, Player
@@ -157,15 +157,14 @@ class Worker:
         """Join, compile, open the spool, and start the games."""
         welcome = await self._first_welcome
         run = self._run = read_welcome(welcome)
-        code = code_name(run.game, run.network)
-        compiled = Compiled(run.game, run.settings.search.selection, network=code)
+        selection, code = run.settings.search.selection, code_name(run.game, run.network)
         if self._options.role == "client":
             # azclient prepares again where this is not what it has prepared for.
-            print(figures_line({SEARCH: [run.game.name, compiled.selection, code]}), flush=True)
-        if not compiled.is_ready:
-            log.info("%s", compiled.announcement())
+            print(figures_line({SEARCH: [run.game.name, selection, code]}), flush=True)
+        if self._options.warm_only:
+            log.info(PREPARES, run.game.name)
         # Compile in a thread, so that the session stays alive: it may take a minute.
-        seconds = await asyncio.to_thread(warm_with, run.game, compiled.selection, run.network)
+        seconds = await asyncio.to_thread(warm_with, run.game, selection, run.network)
         if seconds > SLOW_COMPILE:
             log.info("the search of %s is ready after %.1f s", run.game.name, seconds)
         if self._options.warm_only:

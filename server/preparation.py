@@ -27,9 +27,8 @@ from azselfplay.host.reading import read_text
 from azselfplay.host.runs import RunFolder, write_atomically
 from azselfplay.link.finding import weights_named
 from azselfplay.link.weights_files import read_weights
-from azselfplay.search.warm import Compiled
+from azselfplay.search.warm import PREPARES
 from net.architectures.registry import is_sparse
-from net.sparse import code_name
 from protocol.messages import WeightsInfo
 from protocol.settings import SelfPlaySettings, changed
 from server.config import NO_GPUS, GateConfig, ServerConfig
@@ -198,7 +197,7 @@ def with_start_positions(config: ServerConfig) -> SelfPlaySettings:
 async def compile_rules(game: Game, selection: str, network: str, preparing: Preparing, stop: Stop) -> None:
     """Fill the compiler's disk cache, unless it is filled. `selection`: from the self-play settings;
     `network`: its name if it is part of the search, else ""."""
-    what = Compiled(game, selection, network=code_name(game, network)).announcement()
+    what = PREPARES % game.name
     log.info("%s", what)
     preparing.begin(what, time.monotonic())
     said = await output_of("client.warm", game.name, selection, network, stop=stop)

@@ -121,7 +121,7 @@ def test_a_part_that_ends_badly_when_asked_has_failed_whatever_was_trained_befor
 
 def test_all_that_workers_wait_for_at_a_start_is_told_with_the_seconds_so_far() -> None:
     told, preparing = Milestones(), Preparing()
-    preparing.begin("compiling search kernels", 0.0)
+    preparing.begin("preparing the search", 0.0)
     lines = told.lines(preparing.as_dict(1.0))
     preparing.end(6.0)
     lines += told.lines(preparing.as_dict(7.0))
@@ -130,4 +130,4 @@ def test_all_that_workers_wait_for_at_a_start_is_told_with_the_seconds_so_far() 
     lines += told.lines(preparing.as_dict(12.0))
     preparing.end(30.0)
     lines += told.lines(preparing.as_dict(31.0))
-    assert lines == ["compiling search kernels", "ready after 6 s", load, "ready after 26 s"]
+    assert lines == ["preparing the search", "ready after 6 s", load, "ready after 26 s"]
