@@ -19,7 +19,6 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from azselfplay.games.packed import LegalMasks
-from azselfplay.host.logs import Repeated
 from azselfplay.search.evaluator import Evaluations, LeafBatch, Part, Reply, WaitingLeaves, deliver, fail
 from protocol.errors import Code
 from protocol.frames import check_evaluations
@@ -69,7 +68,6 @@ class RemoteEvaluator:
         self._requests: RequestTable[tuple[LeafBatch, list[Part]]] = RequestTable()
         """Each with the leaves that were sent, and the searches that wait for them."""
         self._masks = masks
-        self._repeated = Repeated(log)
         self._timer: asyncio.TimerHandle | None = None
 
     def submit(self, batch: LeafBatch, reply: Reply) -> None:
@@ -134,8 +132,7 @@ class RemoteEvaluator:
         if given_up is None:
             return
         (_, parts), rows = given_up
-        text = f"the server refuses {len(rows)} leaves: {message.reason} ({message.code})"
-        self._repeated.warning(message.code, text, self._loop.time())
+        log.warning("the server refuses %d leaves: %s (%s)", len(rows), message.reason, message.code)
         fail(parts, rows, LeafRefused(message.reason))
         self._flush()
 
@@ -163,7 +160,7 @@ class RemoteEvaluator:
             now = self._loop.time()
             if late := self._requests.expire(now):
                 # After a lost connection, requests become late one by one.
-                self._repeated.info("late", f"{late} requests were not answered and are sent again", now)
+                log.info("%d requests were not answered and are sent again", late)
             self._flush()
 
         deadline = self._requests.next_deadline()

@@ -21,7 +21,6 @@ import numpy as np
 
 from azselfplay.games.spec import RESIGNATION, State, outcome_for_first_player
 from azselfplay.host.aio import first_of
-from azselfplay.host.logs import Repeated
 from azselfplay.search.evaluator import BadEvaluation
 from azselfplay.search.mcts import choose_action, search
 from azselfplay.search.pool import SearchPool
@@ -95,7 +94,6 @@ class GamePool:
         self._keep = keep
         self._room = room
         self._finishing = finishing
-        self._repeated = Repeated(log)
         self.games = 0
         """How many games to play at a time."""
         self._slots = 0
@@ -139,8 +137,7 @@ class GamePool:
                     self.finished += 1
                 # The server refused a leaf or sent an invalid answer, or a record cannot hold the game.
                 except (LeafRefused, BadEvaluation, BadRecord) as fault:
-                    kind = type(fault).__name__
-                    self._repeated.warning(kind, f"a game is given up ({kind}): {fault}", time.monotonic())
+                    log.warning("a game is given up (%s): %s", type(fault).__name__, fault)
                     # Otherwise hundreds of coroutines would ask a server that refuses them all at once.
                     await asyncio.sleep(PAUSE_AFTER_REFUSAL)
         finally:

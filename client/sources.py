@@ -16,7 +16,6 @@ import numpy as np
 from azselfplay.batching.producer import Events, Leaves, RingClient, answered_runs
 from azselfplay.batching.ring import Layout, Wish
 from azselfplay.games.packed import LegalMasks
-from azselfplay.host.logs import Repeated
 from azselfplay.link.connection import Connection, ConnectionSettings
 from azselfplay.link.sockets import Context
 from azselfplay.link.weights_files import in_cache
@@ -115,8 +114,6 @@ class ServerSource(Source):
         )
         masks = LegalMasks(mask_bytes) if mask_bytes else None
         self.evaluator = RemoteEvaluator(self._connection.send, masks=masks)
-        self._repeated = Repeated(log)
-        self._now = asyncio.get_running_loop().time
 
     @property
     def leaves(self) -> int:
@@ -149,7 +146,7 @@ class ServerSource(Source):
                 self.evaluator.on_evaluated(message, frames)
             # Drop the answer: the request stays unanswered, and is sent again.
             except BadMessage as error:
-                self._repeated.warning("answer", f"dropped an answer of the server: {error}", self._now())
+                log.warning("dropped an answer of the server: %s", error)
         elif isinstance(message, Refused):
             self.evaluator.on_refused(message)
         elif isinstance(message, Grant) and self._is_this_run(self._connection.welcome):
@@ -183,7 +180,6 @@ class RingSource(Source):
         """Leaves not yet in a slot; bounded by the number of searches."""
         self._again: deque[Leaves] = deque()
         """Leaves that an evaluator had not answered when it ended."""
-        self._repeated = Repeated(log)
         events = Events(self._on_answer, self._on_wish, self._on_lost, self._flush)
         self.ring = RingClient(paths, layout, name, events)
 
@@ -228,10 +224,10 @@ class RingSource(Source):
         if not refused:
             deliver(parts, batch.counts, 0, evaluations)
             return
-        text = f"{refused} leaves are refused: evaluators ended over them, or gave no probabilities, twice"
-        self._repeated.warning("refused", text, asyncio.get_running_loop().time())
+        text = "%d leaves are refused: evaluators ended over them, or gave no probabilities, twice"
+        log.warning(text, refused)
         # A negative probability of a win marks a row that is never answered (`batching.ring.REFUSED`).
-        fail(parts, np.flatnonzero(evaluations.wdl[:, 0] < 0).tolist(), LeafRefused(text))
+        fail(parts, np.flatnonzero(evaluations.wdl[:, 0] < 0).tolist(), LeafRefused(text % refused))
         for first, some in answered_runs(leaves, evaluations):
             deliver(parts, batch.counts, first, some)
 

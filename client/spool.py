@@ -22,7 +22,6 @@ import hashlib
 import logging
 import os
 import re
-import time
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +30,6 @@ from typing import IO
 import msgspec
 
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.logs import Repeated
 from azselfplay.host.runs import reach, sync_folder
 from protocol.errors import Code
 from protocol.messages import MAX_RECORD, Welcome
@@ -85,7 +83,6 @@ class Spool:
         self.kept = 0
         """Number of games in `kept`; `kept_bytes` holds their bytes."""
         self.kept_bytes = 0
-        self._warn = Repeated(log)
 
     @property
     def games(self) -> int:
@@ -189,8 +186,7 @@ class Spool:
         reach("spool.kept")
         self._forget(path)
         self._count_kept(1, size)
-        text = f"games are refused, and kept in {target.parent}: {reason}"
-        self._warn.warning(code_of(reason), text, time.monotonic())
+        log.warning("games are refused, and kept in %s: %s", target.parent, reason)
 
     def take_back(self, terms: Terms) -> dict[bytes, int]:
         """Move kept games that may be accepted under these terms back into the spool. Returns their uids and

@@ -477,7 +477,7 @@ class WeightsIn:
         except OSError:
             raise
         except Exception as error:
-            self._figures.faults.note("storing weights", error, time.monotonic())
+            self._figures.faults.note("storing weights", error)
             return FAULT
         if reason:
             self._figures.weights_refused += 1
@@ -485,7 +485,7 @@ class WeightsIn:
             self._store.forget(info)
             return reason
         log.info("weights %d (step %d) are stored, %d bytes", info.version, info.step, info.size)
-        with self._figures.faults.survived("taking weights into use", time.monotonic()):
+        with self._figures.faults.survived("taking weights into use"):
             if self.gate is None:
                 self.pool.load(info)
             else:

@@ -173,7 +173,7 @@ class EvaluatorPool:
         if self._ends_while_loading >= ENDS_WHILE_LOADING:
             reason = f"{self._ends_while_loading} evaluators ended while they loaded them"
             log.error("weights %d are refused: %s", newest.version, reason)
-            with self._figures.faults.survived("evaluators", time.monotonic()):
+            with self._figures.faults.survived("evaluators"):
                 self._refuse(newest, reason)
 
     def _forget(self, index: int) -> None:
@@ -213,7 +213,7 @@ class EvaluatorPool:
             self._figures.protocol_errors += 1
             log.warning("dropped a message of an evaluator: %s", error)
         except Exception as error:
-            self._figures.faults.note("evaluators", error, time.monotonic())
+            self._figures.faults.note("evaluators", error)
 
     def _on_ready(self, peer: bytes, ready: EvaluatorReady) -> None:
         """Handle a new process, or one that has determined its sizes more exactly."""

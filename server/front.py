@@ -20,7 +20,6 @@ from azselfplay.host.aio import raise_file_limit
 from azselfplay.host.config import software
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.hardware import give_back
-from azselfplay.host.logs import Repeated
 from azselfplay.link.door import Door
 from azselfplay.link.door_connection import DoorLimits
 from net.architectures.registry import is_sparse
@@ -113,7 +112,6 @@ class Front:
         self.stopping = False
         self._trainer_or_weights = asyncio.Event()
         """Set when a session ended on the bulk port, or when weights were taken or refused."""
-        self._warn = Repeated(log)
         self._trouble: asyncio.Queue[Fatal] = asyncio.Queue(maxsize=8)
         # One more than the limit: a session that makes room for a new one is forgotten only after the new one
         # has joined.
@@ -206,10 +204,9 @@ class Front:
         now = time.monotonic()
         for index, (seconds, watched) in self.pool.watch.silences(now).items():
             if seconds >= QUIET_SECONDS:
-                text = f"evaluator {index} has said nothing for {seconds:.0f} s"
+                text = "evaluator %d has said nothing for %.0f s%s; after %.0f s it is restarted"
                 doing = " while it loads weights" if watched.doing == LOADING else ""
-                then = f"after {watched.limit:.0f} s it is restarted"
-                self._warn.warning(f"silent {index}", f"{text}{doing}; {then}", now)
+                log.warning(text, index, seconds, doing, watched.limit)
         return self.pool.watch.tick(now)
 
     def status(self) -> dict[str, Any]:
@@ -421,7 +418,7 @@ class Front:
                 self.store.save,
             ):
                 # If one of them fails, the others must still run.
-                with self.figures.faults.survived("timers", now):
+                with self.figures.faults.survived("timers"):
                     due(now)
 
 

@@ -8,7 +8,6 @@ an evaluator ends, its rows go to another one, or wait for one.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
@@ -21,7 +20,6 @@ from azselfplay.batching.producer import Events, Leaves, RingClient, answered_ru
 from azselfplay.batching.queue import FairQueue
 from azselfplay.batching.ring import SLOT_ROWS, Layout
 from azselfplay.games.spec import Game
-from azselfplay.host.logs import Repeated
 from azselfplay.search.evaluator import Evaluations
 from protocol.errors import Code
 from protocol.frames import check_leaves
@@ -104,7 +102,6 @@ class LeafService:
         self._history = history
         self._words = game.feature_words(history)
         self._figures = figures
-        self._repeated = Repeated(log)
         self._sessions: dict[int, Session] = {}
         """Players by session number."""
         self._requests: dict[int, dict[int, _Request]] = {}
@@ -160,8 +157,7 @@ class LeafService:
                 f"{rows} leaves and {self.credits.in_flight(number)} in flight are more than the "
                 f"{self.credits.limit(number)} that are granted"
             )
-            text = f"refused a request of {session.who}: {reason}"
-            self._repeated.warning("over credit", text, time.monotonic())
+            log.warning("refused a request of %s: %s", session.who, reason)
             self.port.refuse(
                 session.peer, Code.OVER_CREDIT, reason, message.request, retry_after=OVER_CREDIT_RETRY
             )
@@ -220,7 +216,7 @@ class LeafService:
         # Its other pieces would only be refused as well.
         self.queue.drop(lambda other: other.payload.of is entry, [leaves.owner])
         self.credits.release(entry.session, entry.unanswered)
-        self._repeated.warning(Code.POISON, f"refused request {entry.number}: {reason}", time.monotonic())
+        log.warning("refused request %d: %s", entry.number, reason)
         self.port.refuse(self._sessions[entry.session].peer, Code.POISON, reason, entry.number)
 
     def _answer(self, entry: _Request, first: int, evaluations: Evaluations) -> None:
@@ -237,8 +233,7 @@ class LeafService:
         # The answer is not kept: a player sends its unanswered requests again.
         if not self.port.send(self._sessions[number].peer, message, *frames):
             self._figures.undelivered += 1
-            text = f"{self._sessions[number].who} reads no answers: they are dropped"
-            self._repeated.warning("undelivered", text, time.monotonic())
+            log.warning("%s reads no answers: they are dropped", self._sessions[number].who)
 
     def _forget(self, entry: _Request) -> None:
         entry.is_dropped = True

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from azselfplay.host.logs import Repeated
 from azselfplay.link.door import Door
 from protocol.errors import Code
 from protocol.keys import role_refusal
@@ -94,7 +93,6 @@ class Port:
         self._figures = figures
         self._on_end = on_end
         self._version = version
-        self._warn = Repeated(log)
         self._in_hand, self._unpaid = b"", 0
         """Sender of the message being handled, and its bytes that are not charged yet."""
 
@@ -125,7 +123,7 @@ class Port:
     def fault(self, peer: bytes, message: Message, error: Exception) -> None:
         """Note an exception raised while handling `message`, and answer the message. Raises it again if it is
         a Fatal."""
-        self._figures.faults.note(f"{self._name} port, {_tag(message)}", error, time.monotonic())
+        self._figures.faults.note(f"{self._name} port, {_tag(message)}", error)
         # The number by which the peer knows its message: EVALUATE has a request number, GET_CHUNK an offset.
         number = getattr(message, "request", getattr(message, "offset", 0))
         self.refuse(peer, Code.INTERNAL, FAULT, number, retry_after=FAULT_RETRY)
@@ -182,7 +180,7 @@ class Port:
             else:
                 self._on_message(session, tag, header, frames[1:])
         except Exception as error:
-            self._figures.faults.note(f"{self._name} port", error, now)
+            self._figures.faults.note(f"{self._name} port", error)
         finally:
             self._in_hand, self._unpaid = b"", 0
 
@@ -262,15 +260,15 @@ class Port:
             try:
                 answer = self.sessions.join(peer, hello, now, self._owner(peer))
             except Exception as error:
-                self._figures.faults.note(f"{self._name} port, hello", error, now)
+                self._figures.faults.note(f"{self._name} port, hello", error)
                 answer = Goodbye(Code.INTERNAL, FAULT, FAULT_RETRY)
         self.expire(now)
         if isinstance(answer, Goodbye):
             who = who_of(hello, self._owner(peer))
             if 0 < answer.retry_after <= SOON:  # a short wait is no cause for concern
-                self._warn.info(answer.code, f"{who} has to wait a moment: {answer.reason}", now)
+                log.info("%s has to wait a moment: %s", who, answer.reason)
             else:
-                self._warn.warning(answer.code, f"refused {who}: {answer.reason}", now)
+                log.warning("refused %s: %s", who, answer.reason)
             self._refuse_hello(peer, answer)
             return
         self.door.admit(peer)
@@ -293,21 +291,18 @@ class Port:
         self._figures.protocol_errors += 1
         session = self.sessions.get(peer)
         who = session.who if session else "a peer without session"
-        self._warn.warning(
-            "malformed", f"{self._name} port: dropped a message of {who}: {reason}", time.monotonic()
-        )
+        log.warning("%s port: dropped a message of %s: %s", self._name, who, reason)
 
     def _ended(self, session: Session, reason: str, end: str) -> None:
         """Handle the end of a session. `reason`: for people, "" if the peer left on purpose. `end`: one of
         `server.metrics.ENDS`."""
-        now = time.monotonic()
         self._figures.disconnects[end] += 1
         log.info(f"%s has left the {self._name} port%s", session.who, reason and f": {reason}")
         # On the same connection a new session may have begun already.
         if self.sessions.get(session.peer) is None:
             # The connection stays open without a session: the peer may say HELLO again.
             self.door.dismiss(session.peer)
-        with self._figures.faults.survived(f"{self._name} port, end of a session", now):
+        with self._figures.faults.survived(f"{self._name} port, end of a session"):
             self._on_end(session)
 
 

@@ -25,7 +25,6 @@ from pathlib import Path
 import msgspec
 
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.logs import Repeated
 from azselfplay.host.reading import read_struct
 from azselfplay.host.runs import reach, write_atomically
 from azselfplay.link.weights_files import evenly_spread, find_weights, point_newest, version_in, weights_path
@@ -65,7 +64,6 @@ class WeightsStore:
         self._is_saved = True
         """Whether `current.json` names `current`."""
         self._save_at = 0.0
-        self._repeated = Repeated(log)
         self._folder = folder
         self._game = game
         self._kept = kept
@@ -155,8 +153,8 @@ class WeightsStore:
             point_newest(self.path(self.current))
         except OSError as error:
             self._save_at = now + SAVE_AGAIN
-            text = f"{self.about} cannot be written ({error.strerror}), trying again in {SAVE_AGAIN:g} s"
-            self._repeated.warning("save", text, now)
+            text = "%s cannot be written (%s), trying again in %g s"
+            log.warning(text, self.about, error.strerror, SAVE_AGAIN)
             return
         self._is_saved = True
         reach("weights.adopted")
@@ -176,7 +174,7 @@ class WeightsStore:
             # By version, because times are lost with `cp -r`, and a clock may have been set back.
             files = sorted(self._folder.glob("*.safetensors"), key=version_in)
         except OSError as error:  # only space is lost
-            self._repeated.warning("tidy", f"{self._folder} cannot be read: {error.strerror}", now)
+            log.warning("%s cannot be read: %s", self._folder, error.strerror)
             return
         older = files[: -self._kept]
         stay = evenly_spread([*map(version_in, older)], self._past)
@@ -185,7 +183,7 @@ class WeightsStore:
                 if index not in stay and path not in needed:
                     path.unlink(missing_ok=True)
             except OSError as error:  # only space is lost
-                self._repeated.warning("tidy", f"{path} cannot be removed: {error.strerror}", now)
+                log.warning("%s cannot be removed: %s", path, error.strerror)
 
     def was_read(self, sha256: bytes) -> None:
         """Note that somebody downloads this file."""

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from azselfplay.diagnostics.advice import ADVICE
 from azselfplay.diagnostics.alerts import Watch
 from azselfplay.diagnostics.stretches import Stretch, rounded
-from azselfplay.host.logs import Repeated, append_whole
+from azselfplay.host.logs import append_whole
 from azselfplay.host.metrics import Metric, Rate, Watched, histogram
 from azselfplay.store.rows import Damaged
 from azselfplay.store.sqlite import CONFLICT, DUPLICATE, REJECTED, RETRY, STORED, Totals
@@ -278,7 +278,6 @@ class Curves:
         name = f"events.out.tfevents.{int(time.time()):010d}.{socket.gethostname()}.{os.getpid()}.0"
         self._events, self._lines = folder / name, lines
         self._has_events = False
-        self._repeated = Repeated(log)
         self._last_step = 0
         self._started: float | None = None
         self._last = float("-inf")
@@ -296,15 +295,14 @@ class Curves:
         try:
             self._write_event(scalars(figures), step)
         except OSError as error:
-            text = f"figures of step {step} are missing in {self._events}: {error.strerror}"
-            self._repeated.warning("events", text, now)
-        self._write_line(figures, now)
+            log.warning("figures of step %d are missing in %s: %s", step, self._events, error.strerror)
+        self._write_line(figures)
 
     def finish(self, figures: Mapping[str, Any]) -> None:
         """Write the last line, however recent the previous one is; of lines with the same step, readers use
         the last one."""
         if figures["step"]:
-            self._write_line(figures, time.monotonic())
+            self._write_line(figures)
 
     def _write_event(self, numbers: Mapping[str, float], step: int) -> None:
         """Add one value for each name. If this raises OSError, the file is as it was.
@@ -328,7 +326,7 @@ class Curves:
         append_whole(self._events, buffer.getvalue())
         self._has_events = True
 
-    def _write_line(self, figures: Mapping[str, Any], now: float) -> None:
+    def _write_line(self, figures: Mapping[str, Any]) -> None:
         entries = {"time": round(time.time(), 1), **scalars(figures), "alerts": figures["alerts"]}
         line = json.dumps(entries).encode() + b"\n"
         try:
@@ -339,7 +337,7 @@ class Curves:
                     line = line if file.read() == b"\n" else b"\n" + line
             append_whole(self._lines, line)
         except OSError as error:
-            self._repeated.warning("lines", f"no line in {self._lines}: {error.strerror}", now)
+            log.warning("no line in %s: %s", self._lines, error.strerror)
 
 
 def scalars(figures: Mapping[str, Any]) -> dict[str, float]:

@@ -22,7 +22,6 @@ from azselfplay.diagnostics.alerts import Watch
 from azselfplay.host.aio import Stop, unless_stopped
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.folders import own_folder
-from azselfplay.host.logs import Repeated
 from azselfplay.host.metrics import Monitor
 from azselfplay.host.runs import RunFolder, reach
 from azselfplay.link.connection import Connection, ConnectionSettings
@@ -115,7 +114,6 @@ class Service:
         """When the present commit began."""
         self._figures = Figures(time.monotonic())
         self._weights = WeightsOut(config, self._connection, self._figures, self)
-        self._warn = Repeated(log)
 
     async def main(self, stop: Stop) -> None:
         """Train until asked to stop."""
@@ -287,8 +285,7 @@ class Service:
                 self._figures.answered.update(done.status for done in result.done)
                 for done in result.done:
                     if done.status == REJECTED:
-                        text = f"refused a game, and kept it among the `rejects`: {done.reason}"
-                        self._warn.warning(done.reason.partition(":")[0], text, time.monotonic())
+                        log.warning("refused a game, and kept it among the `rejects`: %s", done.reason)
                 resign_value = run.resignation.threshold if run.resignation.is_on else UNSET
                 # Acknowledge only now: the commit has returned, so the games survive a power loss.
                 for message in self._ingest.on_done(result.done, resign_value):
@@ -300,8 +297,8 @@ class Service:
                 if self._is_filled:
                     self._fresh.extend(played)
                 if result.old:
-                    text = f"{result.old} games are stored but not trained on: see --samples.stale-versions"
-                    self._warn.warning("old games", text, time.monotonic())
+                    text = "%d games are stored but not trained on: see --samples.stale-versions"
+                    log.warning(text, result.old)
                 unwatched = trusted
                 self._last_seq = result.last_seq
                 self._work_came.set()

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, TypeVarTuple
 
 from azselfplay.host.aio import Stop, unless_stopped
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.logs import Repeated
 from azselfplay.link.connection import Connection
 from azselfplay.link.weights_files import in_cache
 from azselfplay.link.weights_pull import WeightsDownloader, answer
@@ -100,7 +99,6 @@ class WeightsOut:
         self._is_compared = True
         """Whether the weights that the server had at the start of the session were compared with those of
         stored games."""
-        self._warn = Repeated(log)
         self._moved = asyncio.Event()
         """Set when weights were stored or refused, or the connection was lost."""
 
@@ -160,7 +158,7 @@ class WeightsOut:
                         log.error("the server refused weights version %d: %s", ours.version, reason)
                         self._go_on(now)
                     else:  # of another message, or of bytes damaged on their way: announced again
-                        self._warn.warning(message.code, f"the server refused a message: {reason}", now)
+                        log.warning("the server refused a message: %s", reason)
             case _:
                 return False
         return True

@@ -17,7 +17,6 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.logs import Repeated
 
 T = TypeVar("T")
 
@@ -201,10 +200,9 @@ class Faults:
     def __init__(self, log: logging.Logger) -> None:
         self.count = 0
         self._log = log
-        self._repeated = Repeated(log)
         self._known: set[str] = set()
 
-    def note(self, where: str, error: Exception, now: float) -> None:
+    def note(self, where: str, error: Exception) -> None:
         """Count `error`. The first error of its kind at `where` is logged with its traceback; each further
         one gets a single line.
 
@@ -215,15 +213,15 @@ class Faults:
         self.count += 1
         kind = f"{where}: {type(error).__name__}"
         if kind in self._known:
-            self._repeated.warning(kind, f"{where}: again {error!r}", now)
+            self._log.warning("%s: again %r", where, error)
             return
         self._known.add(kind)
         self._log.error("%s: a bug in azselfplay; only this event is lost", where, exc_info=error)
 
     @contextmanager
-    def survived(self, where: str, now: float) -> Iterator[None]:
+    def survived(self, where: str) -> Iterator[None]:
         """Note an exception that the block raises, and continue after the block."""
         try:
             yield
         except Exception as error:
-            self.note(where, error, now)
+            self.note(where, error)

@@ -1,7 +1,7 @@
 """Logs: one line per event, to stderr and to a file in the run folder, as plain text or as one JSON object.
 
-Repeated messages from peers or faults must not fill a log. `RepeatFilter` limits the lines from each place in
-the code; `Repeated` decides before a line is formatted. `LogFile` bounds the size of the files.
+Repeated messages from peers or faults must not fill a log: `RepeatFilter` limits the lines from each place in
+the code. `LogFile` bounds the size of the files.
 """
 
 from __future__ import annotations
@@ -21,12 +21,8 @@ DATE_FORMAT = "%Y-%m-%d %H:%M:%S"
 """Format of local time."""
 LINES, WINDOW = 20, 60.0
 """At most LINES lines of one kind are written in WINDOW seconds; further ones are only counted."""
-EVERY = 30.0
-"""Seconds between two lines of the same kind by `Repeated`."""
 KINDS = 1000
 """Most kinds of lines that are remembered; about 200 places in the code write to the log."""
-COUNTED = "counted"
-"""Attribute of a record that `Repeated` has already counted."""
 Form = Literal["text", "json"]
 """Format of the lines (`--log-format`)."""
 MAX_BYTES = 10_000_000
@@ -57,10 +53,9 @@ def set_up(name: str, file: Path | None = None, *, quiet: bool = False, form: Fo
 
 
 class Allowance:
-    """Allows `lines` lines of one kind per `window` seconds; further lines are only counted. Pure."""
+    """Allows LINES lines of one kind in WINDOW seconds; further lines are only counted. Pure."""
 
-    def __init__(self, lines: int = LINES, window: float = WINDOW) -> None:
-        self._lines, self._window = lines, window
+    def __init__(self) -> None:
         self._begun: dict[Hashable, float] = {}
         self._written: Counter[Hashable] = Counter()
         self._unsaid: Counter[Hashable] = Counter()
@@ -68,7 +63,7 @@ class Allowance:
     def admit(self, kind: Hashable, now: float) -> int | None:
         """Return None if this line must not be written, else the number of lines of its kind left out before
         it."""
-        if not 0 <= now - self._begun.get(kind, float("-inf")) < self._window:  # a clock may be set back
+        if not 0 <= now - self._begun.get(kind, float("-inf")) < WINDOW:  # a clock may be set back
             # Texts that peers choose must not fill the memory. Forgetting all kinds lets a few more lines
             # through.
             if len(self._begun) >= KINDS:
@@ -76,7 +71,7 @@ class Allowance:
                 self._written.clear()
                 self._unsaid.clear()
             self._begun[kind], self._written[kind] = now, 0
-        if self._written[kind] >= self._lines:
+        if self._written[kind] >= LINES:
             self._unsaid[kind] += 1
             return None
         self._written[kind] += 1
@@ -92,8 +87,6 @@ class RepeatFilter(logging.Filter):
         self._allowance = Allowance()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if getattr(record, COUNTED, False):
-            return True
         unsaid = self._allowance.admit((record.name, record.levelno, record.msg), record.created)
         record.unsaid = unsaid
         return unsaid is not None
@@ -110,7 +103,7 @@ class CountingFormatter(logging.Formatter):
 
 class JsonFormatter(logging.Formatter):
     """Formats a line as one JSON object (docs/metrics.md). `kind` identifies lines about the same thing
-    whatever their values are: that of `Repeated`, or the text before its values are inserted."""
+    whatever their values are: the text before its values are inserted."""
 
     def __init__(self, process: str) -> None:
         super().__init__()
@@ -130,7 +123,7 @@ class JsonFormatter(logging.Formatter):
             "process": self._process,
             "event": record.getMessage(),
             "logger": record.name,
-            "kind": str(getattr(record, "kind", record.msg)),
+            "kind": str(record.msg),
             "values": [plain(value) for value in args],
         }
         if unsaid := getattr(record, "unsaid", 0):
@@ -167,27 +160,6 @@ def on_one_line(text: str) -> str:
     return "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text
     )
-
-
-class Repeated:
-    """Logs a message that may come thousands of times a minute, but only now and then and with a count."""
-
-    def __init__(self, log: logging.Logger) -> None:
-        self._log = log
-        self._allowance = Allowance(1, EVERY)
-
-    def warning(self, kind: str, text: str, now: float) -> None:
-        """Log `text` unless a line of this `kind` was logged less than `EVERY` seconds before `now`."""
-        self._tell(logging.WARNING, kind, text, now)
-
-    def info(self, kind: str, text: str, now: float) -> None:
-        """Like `warning`, for events that are no cause for concern."""
-        self._tell(logging.INFO, kind, text, now)
-
-    def _tell(self, level: int, kind: str, text: str, now: float) -> None:
-        unsaid = self._allowance.admit(kind, now)
-        if unsaid is not None:
-            self._log.log(level, "%s", text, extra={COUNTED: True, "unsaid": unsaid, "kind": kind})
 
 
 # ---- Files ---------------------------------------------------------------------------------------

@@ -243,7 +243,7 @@ class Monitor:
         try:
             return respond(head, self._answer)
         except Exception as error:  # a bug in an answer must not end the process that is being watched
-            self._faults.note("metrics", error, time.monotonic())
+            self._faults.note("metrics", error)
             return _written(_text(HTTPStatus.INTERNAL_SERVER_ERROR, "a fault in azselfplay, see its log"))
 
     # ---- answers ----------------------------------------------------------------------------

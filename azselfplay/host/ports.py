@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.logs import Repeated
 from protocol.keys import DialKeys
 
 log = logging.getLogger(__name__)
@@ -222,11 +221,9 @@ def _has_address(host: str, family: socket.AddressFamily) -> bool:
 class Listener:
     """Accepts connections at several endpoints once it is started."""
 
-    def __init__(self, endpoints: Sequence[str], clock: Callable[[], float]) -> None:
+    def __init__(self, endpoints: Sequence[str]) -> None:
         """Open the listening sockets. Raises Fatal as `listen` does if an endpoint is unavailable."""
         self._sockets = listen(endpoints)
-        self._clock = clock
-        self._warn = Repeated(log)
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(
@@ -255,8 +252,7 @@ class Listener:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 break
             except OSError as error:  # no file descriptor or memory for another connection
-                text = f"cannot accept connections now: {error.strerror}"
-                self._warn.warning("accept", text, self._clock())
+                log.warning("cannot accept connections now: %s", error.strerror)
                 turned_away = True
                 break
             if not self._on_connection(sock, network_of(address[0]) if isinstance(address, tuple) else LOCAL):

@@ -192,7 +192,7 @@ class View:
     def update(self, figures: Figures, now: float) -> None:
         """Redraw the table, or print a line if the last one is PLAIN_EVERY seconds old. `now` in seconds."""
         # The trainer's figures come from another machine, and may be of any kind.
-        with self._faults.survived("the view", now):
+        with self._faults.survived("the view"):
             if self._live is not None:
                 from rich.table import Table
                 from rich.text import Text

@@ -22,7 +22,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from azselfplay.host.aio import Faults
-from azselfplay.host.logs import Repeated
 from azselfplay.host.ports import LOCAL, Listener
 from azselfplay.link.door_connection import DoorConnection, DoorLimits, Holdings
 from azselfplay.link.pacing import LEAST_PAUSE, LONGEST_PAUSE, SMALL_READ, Paces, price
@@ -62,7 +61,7 @@ class Door:
         self._limits = limits or DoorLimits()
         self._lock = lock
         self._clock = clock
-        self._listener = Listener(endpoints, clock)
+        self._listener = Listener(endpoints)
         self._numbers = itertools.count(1)
         self._connections: dict[bytes, DoorConnection] = {}
         self._strangers = Holdings(self._limits.strangers, self._limits.stranger_patience)
@@ -73,7 +72,6 @@ class Door:
         self._dials = Paces(self._limits.dials_of_address)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._warn = Repeated(log)
         self.faults = Faults(log)  # our own errors, each while reading one connection
         self.on_drained: Callable[[], None] = lambda: None
         """Called when everything queued for some peer has been passed to the kernel."""
@@ -201,8 +199,7 @@ class Door:
             if self._of_address[address] >= limits.connections_of_address or self._dials.wait(address, now):
                 sock.close()
                 self.cut += 1
-                text = f"turned away a connection of {address}, which makes too many"
-                self._warn.warning("turned away", text, now)
+                log.warning("turned away a connection of %s, which makes too many", address)
                 return False
             self._dials.take(address, now)
         # The stranger that has waited longest makes room; a peer with a session stays.
@@ -257,15 +254,13 @@ class Door:
                     break
         except Broken as error:
             self.refused += bool(error.answer)
-            kind = "refused" if error.answer else "broken"
-            self.cut_off(connection.peer, str(error), kind, error.answer)
+            self.cut_off(connection.peer, str(error), error.answer)
             return
         except NotNow:
-            why = "nobody new is let in while the allowed keys cannot be read"
-            self.cut_off(connection.peer, why, "not now")
+            self.cut_off(connection.peer, "nobody new is let in while the allowed keys cannot be read")
             return
         except Exception as error:  # ends this connection only, not the process
-            self.faults.note("reading a connection", error, self._clock())
+            self.faults.note("reading a connection", error)
             self.cut_off(connection.peer, "a fault of ours")
             return
         if not handled and size and (size < SMALL_READ or not connection.incoming.joined):
@@ -324,14 +319,12 @@ class Door:
         for oldest in self._strangers.update(peer, 1, self._clock(), progress=True):
             self.cut_off(oldest, f"{self._limits.strangers} connections have no session")
 
-    def cut_off(self, peer: bytes, reason: str, kind: str = "", answer: bytes = b"") -> None:
-        """Drop a connection because of what it did, after sending `answer`. `kind`: one of a few fixed texts,
-        by default the reason; each kind is logged at most once in half a minute."""
+    def cut_off(self, peer: bytes, reason: str, answer: bytes = b"") -> None:
+        """Drop a connection because of what it did, after sending `answer`."""
         connection = self._connections[peer]
         if not connection.broken:
             self.cut += 1
-            text = f"cut a connection of {connection.address or 'this machine'}: {reason}"
-            self._warn.warning(kind or reason, text, self._clock())
+            log.warning("cut a connection of %s: %s", connection.address or "this machine", reason)
             if answer:
                 self._send(connection, [answer])
             self._drop_soon(connection, reason)

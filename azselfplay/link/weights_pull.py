@@ -32,7 +32,6 @@ from functools import partial
 from itertools import chain, islice
 
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.logs import Repeated
 from azselfplay.link.weights_files import LARGEST, Use
 from azselfplay.link.weights_web import read_file
 from protocol.errors import Code
@@ -383,7 +382,6 @@ class WeightsDownloader:
         self._complete: Complete | None = None
         """A complete download that is to be used at `_settle_at` or as soon as possible."""
         self._settle_at = 0.0
-        self._repeated = Repeated(log)
 
     async def first(self) -> None:
         """Wait until some weights are in use. Raises Fatal(BAD_DATA) if the available ones cannot be
@@ -460,8 +458,8 @@ class WeightsDownloader:
                 except OSError as error:
                     # A full disk: the bytes stay in memory, and are tried again.
                     self._settle_at = self._now() + WRITE_AGAIN
-                    text = f"weights version {info.version} cannot be written ({error}), trying again"
-                    self._repeated.warning("write", text, self._now())
+                    text = "weights version %d cannot be written (%s), trying again"
+                    log.warning(text, info.version, error)
                     continue
                 self._complete, self._settle_at = None, 0.0
                 self._on_end(info, fault)
@@ -502,9 +500,8 @@ class WeightsDownloader:
                     self._fetch = instruction
                 case NotFetched(info, reason):
                     self._end_fetching()
-                    text = f"weights version {info.version} do not come from {self._pull.url} ({reason})"
-                    text += ": fetching them from the server"
-                    self._repeated.warning("web", text, self._now())
+                    text = "weights version %d do not come from %s (%s): fetching them from the server"
+                    log.warning(text, info.version, self._pull.url, reason)
                 case Complete():
                     self._complete = instruction
                 case Damaged(info, tries, 0.0):

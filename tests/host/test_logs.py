@@ -11,12 +11,10 @@ from pathlib import Path
 import pytest
 
 from azselfplay.host.logs import (
-    EVERY,
     LINES,
     WINDOW,
     Allowance,
     LogFile,
-    Repeated,
     as_line,
     event_in,
     set_up,
@@ -126,15 +124,6 @@ def test_as_json_each_line_is_one_object_whatever_is_in_it(tmp_path: Path) -> No
     stream = io.StringIO()
     View("azserver r", stream).update({"evals_per_s": 7.0}, 0.0)
     assert "evals/s 7" in json.loads(stream.getvalue())["event"]
-
-
-def test_repeated_lines_have_a_kind_and_their_number(tmp_path: Path) -> None:
-    set_up("trainer", tmp_path / "log", quiet=True, form="json")
-    repeated = Repeated(logging.getLogger("trainer"))
-    for now in (0.0, 1.0, 2.0, EVERY):
-        repeated.warning("disk", f"no line at {now}", now)
-    first, last = map(json.loads, (tmp_path / "log").read_text().splitlines())
-    assert (first["kind"], last["kind"], last["left_out"]) == ("disk", "disk", 2)
 
 
 def test_an_event_is_found_in_lines_of_either_form() -> None:

@@ -73,11 +73,11 @@ async def test_a_hello_whose_welcome_fails_is_asked_to_come_back(bench: Bench) -
 def test_faults_of_one_kind_are_logged_with_one_traceback(caplog: pytest.LogCaptureFixture) -> None:
     faults = Faults(logging.getLogger("test"))
     for turn in range(1000):
-        with faults.survived("a port", float(turn)):
+        with faults.survived("a port"):
             raise KeyError(turn)
     assert faults.count == 1000
     assert [record.exc_info is not None for record in caplog.records].count(True) == 1
-    assert len(caplog.records) < 50
+    assert len({record.msg for record in caplog.records}) == 2
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_faults_of_one_kind_are_logged_with_one_traceback(caplog: pytest.LogCapt
 )
 def test_what_is_to_end_the_process_does(end: BaseException) -> None:
     faults = Faults(logging.getLogger("test"))
-    with pytest.raises(type(end)), faults.survived("a port", 0.0):
+    with pytest.raises(type(end)), faults.survived("a port"):
         raise end
     assert faults.count == 0
 
