@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Literal
 
 from azselfplay.games.home import home
-from azselfplay.host.exits import Exit, Fatal, how_to_install, is_installed
-from azselfplay.host.hardware import usable_cores, workers_beside
+from azselfplay.host.exits import Exit, Fatal, as_fatal, how_to_install, is_installed
+from azselfplay.host.hardware import named_devices, usable_cores, workers_beside
 from azselfplay.host.ports import Address
 from azselfplay.host.processes import python_module
 from protocol.settings import Amount, Count, Port
@@ -152,19 +152,9 @@ def devices_for(setting: str, gpus: int, *, has_torch: bool = True) -> list[str]
     device, and for a local network without torch."""
     if setting == "auto":
         return [f"cuda:{index}" for index in range(gpus if has_torch else 0)] or ["remote"]
-    if setting == "remote":
-        return [setting]
-    devices = [word.strip() for word in setting.split(",")]
-    for device in devices:
-        # They stand for a whole list of devices.
-        if device in ("auto", "remote"):
-            raise Fatal(f"--device {setting}: {device} stands alone, without other devices", Exit.CONFIG)
-        if not re.fullmatch(r"cpu|cuda:\d+", device):
-            one = "choose remote, auto, or cpu, cuda:0, cuda:1 ..., separated by commas"
-            raise Fatal(f"there is no device {device!r}: {one}", Exit.CONFIG)
-        if device != "cpu" and devices.count(device) > 1:
-            raise Fatal(f"--device {setting} names {device} twice: give each once", Exit.CONFIG)
-    if not has_torch:
+    with as_fatal(ValueError, Exit.CONFIG, f"--device {setting}: "):
+        devices = named_devices(setting, "auto", "remote")
+    if devices != ["remote"] and not has_torch:
         text = how_to_install(f"--device {setting}", ["torch"], "train")
         raise Fatal(f"{text}; or use --device remote", Exit.CONFIG)
     return devices

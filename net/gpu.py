@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -56,23 +57,26 @@ def found_gpus() -> Gpus:
     return Gpus(names, [f"cuda:{index}" for index in usable], why, may_come)
 
 
-def check_still_there(device: str) -> None:
-    """Raise RuntimeError if torch does not find the GPU `cuda:N` now. Resetting the driver may bring it back,
-    and the other GPUs go on. Raises ValueError if this torch never finds one."""
+class NotThere(ValueError):
+    """torch does not find a GPU now. Resetting the driver may bring it back, and the other GPUs go on."""
+
+
+def check_device(device: str) -> None:
+    """Raise ValueError unless `device` is `cpu`, or a GPU `cuda` or `cuda:N` that this torch has code for:
+    without code, every batch would fail with "no kernel image", in a loop of restarts. Raises NotThere for a
+    GPU that may come back."""
+    named = re.fullmatch("cpu|cuda(:[0-9]+)?", device)
+    if named is None:
+        raise ValueError(f"there is no device {device!r}: give cpu, cuda or cuda:N")
+    if device == "cpu":
+        return
     found = count_found()
     if not found and torch.version.cuda is None:
         raise ValueError(WITHOUT_CUDA)
-    if int(device.removeprefix("cuda:")) >= found:
-        raise RuntimeError(
+    if int((named[1] or ":0")[1:]) >= found:
+        raise NotThere(
             f"{device} is not there: torch finds {found} GPUs now; see what nvidia-smi and dmesg say"
         )
-
-
-def check_has_code(device: str) -> None:
-    """Raise ValueError if this torch has no code for a device. Otherwise every batch would fail with "no
-    kernel image", in a loop of restarts."""
-    if torch.version.hip:
-        raise ValueError(WITHOUT_CUDA)
     capability, built_for = torch.cuda.get_device_capability(device), torch.cuda.get_arch_list()
     if not has_code(capability, built_for):
         name = f"{torch.cuda.get_device_name(device)} (sm_{capability[0]}{capability[1]})"

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,7 +40,7 @@ from net.batches import (
     made_up_batch,
 )
 from net.cpu.engine import CpuEngine, faster_dtype
-from net.gpu import OnCuda, check_has_code, chosen_kernels, inference_dtype, wider_dtype
+from net.gpu import OnCuda, check_device, chosen_kernels, inference_dtype, wider_dtype
 from net.torch_engine import ModuleForward, TorchEngine
 from net.weights import WeightsMeta, load
 from protocol.frames import EvaluationFrames, are_probabilities
@@ -92,18 +91,8 @@ class Inference:
         self.game = get_game(game) if isinstance(game, str) else game
         self.history = history
         self.device = device
-        named = re.fullmatch("cpu|cuda(:[0-9]+)?", device)
-        if named is None:
-            raise ValueError(f"there is no device {device!r}: give cpu, cuda or cuda:N")
         self.is_cuda = device != "cpu"
-        if self.is_cuda and not torch.cuda.is_available():
-            raise ValueError(f"device {device} was asked for, but torch finds no CUDA device; use cpu")
-        if self.is_cuda:
-            # Checked before anything is computed: torch would fail only at its first kernel.
-            gpus = torch.cuda.device_count()
-            if named[1] and int(named[1][1:]) >= gpus:
-                raise ValueError(f"there is no device {device!r}: torch finds {gpus} GPUs, counted from 0")
-            check_has_code(device)
+        check_device(device)  # before anything is computed: torch would fail only at its first kernel
         self.threads = threads or usable_cores()
         self.buckets = buckets_up_to(CUDA_BUCKETS if self.is_cuda else CPU_BUCKETS, max_rows)
         self.max_rows = self.buckets[-1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -10,7 +9,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from azselfplay.host.exits import Exit, Fatal, as_fatal
-from azselfplay.host.hardware import usable_cores
+from azselfplay.host.hardware import named_devices, usable_cores
 from azselfplay.host.ports import Address, parse_address
 from azselfplay.link.keys import dial_keys
 from net.architectures.registry import TRAINING_HEADS, check_name
@@ -236,19 +235,11 @@ class TrainerConfig:
         if is_folder and Path(self.archive).resolve().is_relative_to(Path(self.runs).resolve()):
             text = "would be lost with them: name a folder on another disk or machine"
             raise Fatal(f"--archive {self.archive} is among the runs ({self.runs}) and {text}", Exit.USAGE)
-        names = self.devices
-        if not all(map(DEVICES.fullmatch, names)):
-            raise Fatal(
-                f"--device {self.device!r}: give auto, cpu, cuda, cuda:N or cuda:N,cuda:M", Exit.CONFIG
-            )
-        # NCCL sums between GPUs, and each only once.
-        gpus = [name for name in names if ":" in name]
-        if len(names) > 1 and set(names) != {"cpu"} and len(set(gpus)) < len(names):
-            raise Fatal(
-                f"--device {self.device}: several devices are GPUs with their numbers, each named once, or "
-                "cpu for each process",
-                Exit.CONFIG,
-            )
+        with as_fatal(ValueError, Exit.CONFIG, f"--device {self.device}: "):
+            names = named_devices(self.device, "auto", "cuda")
+        # NCCL sums between GPUs only.
+        if "cpu" in names and set(names) != {"cpu"}:
+            raise Fatal(f"--device {self.device}: give either GPUs, or cpu for each process", Exit.CONFIG)
         if self.optimizer.cosine_steps and self.optimizer.cosine_minutes:
             raise Fatal(
                 "--optimizer.cosine-steps and --optimizer.cosine-minutes both say when the learning rate "
@@ -276,7 +267,3 @@ class TrainerConfig:
     def address(self) -> Address:
         """Address of the server. Raises Fatal(CONFIG) for an invalid one."""
         return replace(parse_address(self.server), keys=dial_keys(self.server_key, self.key, "trainer"))
-
-
-DEVICES = re.compile(r"auto|cpu|cuda(:\d+)?")
-"""Names of devices."""

@@ -25,7 +25,7 @@ from azselfplay.host.exits import Exit, Fatal, as_fatal
 from net.architectures.network import Network, wdl_of
 from net.architectures.sparse import SparseNetwork
 from net.cpu.engine import faster_dtype
-from net.gpu import check_has_code, found_gpus, has_bfloat16
+from net.gpu import check_device, found_gpus, has_bfloat16
 from net.planes import Planes, PlaneShape, features_tensor
 from net.weights import WeightsMeta, to_bytes
 from trainer.config import LossSettings, OptimizerSettings
@@ -450,11 +450,8 @@ def choose_device(name: str) -> torch.device:
         return torch.device(name)
     if not gpus.names:
         raise Fatal(f"--device {name}: {gpus.why}; without a GPU: --device cpu", gpus.code)
-    if int(name.partition(":")[2] or 0) >= len(gpus.names):
-        what = f"--device {name}: torch finds {len(gpus.names)} GPUs on this machine"
-        raise Fatal(f"{what}; give cpu or auto", Exit.CONFIG)
     with as_fatal(ValueError, Exit.CONFIG, f"--device {name}: "):
-        check_has_code(name)
+        check_device(name)
     return torch.device(name)
 
 

@@ -437,15 +437,13 @@ def open_device(device: str, game: Game, history: int, threads: int) -> Network:
     core.
 
     Raises Fatal(CONFIG) if the device cannot be used, Fatal(TRY_AGAIN) if that may change."""
-    from net.gpu import check_still_there
+    from net.gpu import NotThere
     from net.inference import Inference
 
     try:
-        if device != "cpu":
-            check_still_there(device)
         return Inference(game, history, device, threads=threads, compiled=True)
     except (ValueError, RuntimeError) as error:
-        # A ValueError is for ever: there is no code for this GPU, or a variable is wrong.
-        may_come_back = isinstance(error, RuntimeError) and device != "cpu"
+        # Another ValueError is for ever: there is no code for this GPU, or a variable is wrong.
+        may_come_back = isinstance(error, NotThere | RuntimeError) and device != "cpu"
         code = Exit.TRY_AGAIN if may_come_back and may_have_gpus(DEVICE_FILES) else Exit.CONFIG
         raise Fatal(f"device {device} cannot be used: {error}", code) from error

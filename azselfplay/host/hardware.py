@@ -16,6 +16,7 @@ from __future__ import annotations
 import ctypes
 import math
 import os
+import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -56,6 +57,21 @@ class Gpus(NamedTuple):
     def code(self) -> Exit:
         """Return the exit code of a process that needs a GPU if none is usable."""
         return Exit.TRY_AGAIN if self.may_come else Exit.CONFIG
+
+
+def named_devices(text: str, *alone: str) -> list[str]:
+    """Return the devices in `text`, such as `cuda:0,cuda:1`; `alone`: words for a whole list. Raises
+    ValueError for anything else, and for a GPU that is named twice."""
+    names = [word.strip() for word in text.split(",")]
+    for name in names:
+        if name in alone and len(names) > 1:
+            raise ValueError(f"{name} stands alone, without other devices")
+        if name not in alone and not re.fullmatch(r"cpu|cuda:\d+", name):
+            one = ", ".join((*alone, "or cpu, cuda:0, cuda:1 ..., separated by commas"))
+            raise ValueError(f"there is no device {name!r}: choose {one}")
+        if name != "cpu" and names.count(name) > 1:
+            raise ValueError(f"{name} is there twice: give each once")
+    return names
 
 
 def usable_cores(mount: Path = MOUNT, membership: Path = MEMBERSHIP) -> int:

@@ -173,7 +173,7 @@ def test_torch_says_why_it_uses_no_gpu(
     if "hip" in versions:
         monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: ["gfx900"])
         with pytest.raises(ValueError, match="built without CUDA"):
-            net.gpu.check_has_code("cuda:0")
+            net.gpu.check_device("cuda:0")
     gpus = net.gpu.found_gpus()
     assert why in gpus.why
     assert (gpus.usable, gpus.may_come) == ([], may_come)
@@ -291,7 +291,7 @@ def test_a_gpu_collects_as_many_rows_as_make_it_nearly_as_fast_as_any(
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "made-up")
-    monkeypatch.setattr(net.inference, "check_has_code", lambda _: None)
+    monkeypatch.setattr(net.inference, "check_device", lambda _: None)
     monkeypatch.setattr(net.inference, "make_engine", lambda *_, **__: MadeUp())
     monkeypatch.setattr(time, "perf_counter", lambda: clock)
     game = get_game("tic_tac_toe")

@@ -249,11 +249,9 @@ def test_bad_weights_leave_the_old_network_in_place(inference: Inference, tmp_pa
     assert inference.meta.version == 4
 
 
-@pytest.mark.parametrize("device", ["gpu", "mps", "cuda:x", "cuda:", "", "cuda:1"])
-def test_a_device_that_there_is_not_is_named(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("device", ["gpu", "mps", "cuda:x", "cuda:", ""])
+def test_a_device_that_there_is_not_is_named(device: str) -> None:
     """The play commands make a sentence of a ValueError."""
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     with pytest.raises(ValueError, match=f"there is no device '{device}'"):
         Inference(FOUR_SHAPE, 1, device)
 
