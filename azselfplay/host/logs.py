@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 DATE_FORMAT = "%Y-%m-%d %H:%M:%S"
 """Format of local time."""
-LINES, WINDOW = 20, 60.0
+LINES, WINDOW = 10, 60.0
 """At most LINES lines of one kind are written in WINDOW seconds; further ones are only counted."""
 KINDS = 1000
 """Most kinds of lines that are remembered; about 200 places in the code write to the log."""
