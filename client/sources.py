@@ -23,7 +23,7 @@ from azselfplay.link.weights_pull import WeightsDownloader
 from azselfplay.search.compiled import OwnNetwork
 from azselfplay.search.evaluator import Evaluations, Evaluator, LeafBatch, Reply, WaitingLeaves, deliver, fail
 from client.remote_evaluator import LeafRefused, RemoteEvaluator
-from net.sparse import SparsePlayer
+from net.sparse import SparseInference
 from net.weights import BadWeights
 from protocol.messages import BadMessage, Evaluated, Grant, Hello, Message, Refused, WeightsInfo, Welcome
 
@@ -249,11 +249,11 @@ class OwnNetworkSource(Source):
 
     description = "the network in its own search"
 
-    def __init__(self, player: SparsePlayer, *, folder: Path, send: Callable[..., bool]) -> None:
+    def __init__(self, own: SparseInference, *, folder: Path, send: Callable[..., bool]) -> None:
         super().__init__(lambda: None)
         # One object serves as all three. Nothing is ever submitted to it, because the forest evaluates by
         # itself.
-        self._player = self.evaluator = self.network = player
+        self._own = self.evaluator = self.network = own
         self._downloader = WeightsDownloader(in_cache(folder, self._load), send)
 
     def parts(self) -> list[Coroutine[Any, Any, None]]:
@@ -279,7 +279,7 @@ class OwnNetworkSource(Source):
         """Return "", or why the weights in a file cannot be used (then the old ones stay). The announced
         version counts, not the one in the file: older weights may be announced as new ones."""
         try:
-            self._player.load(path, info.sha256, info.version)
+            self._own.load(path, info.sha256, info.version)
         except BadWeights as error:
             return str(error)
         return ""

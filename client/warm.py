@@ -21,7 +21,7 @@ from azselfplay.host.exits import Exit, Fatal, guarded
 from azselfplay.search.settings import resolve
 from azselfplay.search.warm import warm
 from net.architectures.registry import check_plays, is_sparse, named
-from net.sparse import player_for
+from net.sparse import inference_for
 from protocol.messages import Welcome
 from protocol.settings import SelfPlaySettings
 
@@ -74,12 +74,12 @@ def is_same_run(run: Run, welcome: Welcome) -> bool:
 
 def warm_with(game: Game, selection: str, network: str) -> float:
     """Compile the search of `game`, with the network if it is part of the search. Returns the seconds it
-    took. Raises ValueError as `player_for` does, and for an unknown selection."""
-    player = player_for(game, game.history, network)
-    if player is not None:
+    took. Raises ValueError as `inference_for` does, and for an unknown selection."""
+    own = inference_for(game, game.history, network)
+    if own is not None:
         # Any weights will do: code is compiled for types, not for numbers.
-        player.load_zeros()
-    return warm(game.name, selection, player)
+        own.load_zeros()
+    return warm(game.name, selection, own)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

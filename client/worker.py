@@ -35,7 +35,7 @@ from client.sources import OwnNetworkSource, RingSource, ServerSource, Source, o
 from client.spool import Spool, Terms, claim, run_folder
 from client.uploader import Uploader
 from client.warm import Run, is_same_run, read_welcome, warm_with
-from net.sparse import code_name, player_for
+from net.sparse import code_name, inference_for
 from protocol.messages import PROTOCOL_VERSION, GameAck, Hello, Message, WeightsInfo, Welcome
 
 REPORT_EVERY = 60.0
@@ -178,12 +178,12 @@ class Worker:
         folder, lock = claimed
         self._closing.enter_context(lock)
         uploader = self._uploader = Uploader(Spool(folder), self._bulk.send)
-        options, player = self._options, player_for(run.game, run.settings.history, run.network)
+        options, own = self._options, inference_for(run.game, run.settings.history, run.network)
         # azserver's own workers learn of the rings from their WELCOME.
         told = (self._bulk.welcome or welcome).rings
         source: Source
-        if player is not None:
-            source = OwnNetworkSource(player, folder=folder / "weights", send=self._bulk.send)
+        if own is not None:
+            source = OwnNetworkSource(own, folder=folder / "weights", send=self._bulk.send)
         elif rings := options.rings or tuple(Path(path) for path in told):
             layout = Layout.of(run.game, run.settings.history, SLOTS)
             source = RingSource(own_first(rings, options.index), layout, self._name, self._on_games)

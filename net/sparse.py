@@ -1,6 +1,6 @@
 """A sparse network without torch: its sizes, its weights as one vector, and its use in play.
 
-A worker with a sparse network runs whole searches in one compiled call: `SparsePlayer` is the network of a
+A worker with a sparse network runs whole searches in one compiled call: `SparseInference` is the network of a
 `search.forest.Forest` and the evaluator of its pool. `net.sparse_kernel` is the computation;
 `net.architectures.sparse` is the same network in torch, for training.
 """
@@ -154,7 +154,7 @@ def shapes_of(features: SparseFeatures, architecture: Sparse) -> dict[str, tuple
     return shapes | ({"shared_rows": (shared, width)} if shared else {})
 
 
-class SparsePlayer:
+class SparseInference:
     """A sparse network that a forest evaluates in its own step. `load` gives it weights."""
 
     def __init__(self, game: Game | str, history: int, architecture: Sparse | None = None) -> None:
@@ -217,21 +217,21 @@ class SparsePlayer:
         raise RuntimeError("a forest with its own network hands out no leaves")
 
 
-def player_for(game: Game, history: int, network: str) -> SparsePlayer | None:
+def inference_for(game: Game, history: int, network: str) -> SparseInference | None:
     """Return the network `network` without weights; None if it is of another family. Raises ValueError for a
     game without sparse features."""
     if not is_sparse(network):
         return None
     architecture = named(network)
     assert isinstance(architecture, Sparse)
-    return SparsePlayer(game, history, architecture)
+    return SparseInference(game, history, architecture)
 
 
 def code_name(game: Game, network: str) -> str:
     """Return the name of the code that is compiled into the search for this network; "" for another family.
-    Raises ValueError as `player_for`."""
-    player = player_for(game, game.history, network)
-    return "" if player is None else player.code.name
+    Raises ValueError as `inference_for`."""
+    own = inference_for(game, game.history, network)
+    return "" if own is None else own.code.name
 
 
 def _network(architecture: Sparse, game: Game, history: int) -> Any:

@@ -24,7 +24,7 @@ from azselfplay.games.spec import Game
 from azselfplay.host.exits import Exit
 from azselfplay.link.door import Door
 from azselfplay.link.door_connection import DoorLimits
-from net.sparse import player_for
+from net.sparse import inference_for
 from net.weights import BadWeights, check_numbers, read_tensors
 from protocol.messages import (
     BadMessage,
@@ -341,8 +341,8 @@ def objection_to(path: Path, info: WeightsInfo, game: Game, history: int, networ
     players' network, if it is part of their search. The shapes of other networks are checked only where they
     are built, because that needs torch. Raises OSError if the disk cannot be read now."""
     try:
-        if player := player_for(game, history, network):
-            player.load(path, info.sha256)
+        if own := inference_for(game, history, network):
+            own.load(path, info.sha256)
             return ""
         tensors, _ = read_tensors(path, game=game, history=history, sha256=info.sha256)
         for name, tensor in tensors.items():

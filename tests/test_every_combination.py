@@ -25,7 +25,7 @@ from client.self_play import Player, play_game
 from net.architectures.network import Network
 from net.architectures.registry import named
 from net.inference import Inference
-from net.sparse import SparsePlayer
+from net.sparse import SparseInference
 from net.weights import WeightsMeta, save
 from protocol.records import GameRecord, from_bytes, to_bytes
 from protocol.settings import SelfPlaySettings
@@ -86,7 +86,7 @@ def test_a_game_is_played_checked_and_learned_from(name: str, selection: str, ne
 def test_a_game_with_its_network_in_the_search_is_checked_and_learned_from(name: str, tmp_path: Path) -> None:
     game, network = get_game(name), sparse_network(name)
     settings = resolve(self_play(simulations=4, selection="gumbel", history=1, max_plies=PLIES), game)
-    player = SparsePlayer(game, 1)
+    player = SparseInference(game, 1)
     player.load(saved(tmp_path / "net.safetensors", name, network))
     pool = SearchPool(Forest(game, settings, network=player), player)
     record = asyncio.run(play_game(pool, Player(3).rng(0)))

@@ -43,7 +43,7 @@ from azselfplay.search.settings import resolve
 from azselfplay.store.sqlite import RETRY, STORED
 from client.self_play import Player, Resigning, play_game
 from net.inference import Inference
-from net.sparse import player_for
+from net.sparse import inference_for
 from protocol.messages import WeightsInfo, Welcome
 from protocol.records import GameRecord, sha256, to_bytes
 from server.config import ServerConfig
@@ -138,7 +138,7 @@ class RepeatableRun:
         self._run = open_run(trainer, welcome)
         self.training = self._run.training
         self._weights = WeightsStore(folder.weights, self.game.name)
-        self._sparse = player_for(self.game, self.settings.history, self.training.architecture)
+        self._sparse = inference_for(self.game, self.settings.history, self.training.architecture)
         self._inference: Inference | None = None
         if self._sparse is None:
             # The batch size is given instead of measured, because a measurement would depend on how busy the

@@ -27,7 +27,7 @@ from azselfplay.host.reading import read_toml
 from azselfplay.link.weights_files import read_weights
 from azselfplay.search.evaluator import Evaluations, LeafBatch, LocalEvaluator
 from azselfplay.search.settings import FIELDS, FOR_EVALUATION, FOR_PLAY, fields_of, resolve
-from net.sparse import Sparse, SparsePlayer
+from net.sparse import Sparse, SparseInference
 from protocol.settings import SelfPlaySettings, changed
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class LoadedNet:
     evaluator: LocalEvaluator
     target_rows: int
     """Positions in flight that keep the device busy."""
-    own: SparsePlayer | None = None
+    own: SparseInference | None = None
     """The same network as part of the search; None if it needs the evaluator."""
     ownership: Callable[[npt.NDArray[np.uint64]], npt.NDArray[np.float32]] | None = None
     """Maps packed features [n, words] to ownership [n, cells] in [-1, 1]: 1 where the side to move will own
@@ -93,14 +93,14 @@ def load_net(
         if weights is None or meta is None or not isinstance(meta.architecture, Sparse) or device != "cpu":
             return _behind_evaluator(weights, game, history, device, threads, preset, seed)
         # A sparse network on the CPU needs no torch, which takes seconds to import.
-        player = SparsePlayer(game, history, meta.architecture)
-        step = player.load(weights).step
+        own = SparseInference(game, history, meta.architecture)
+        step = own.load(weights).step
 
         def infer(batch: LeafBatch) -> Evaluations:
-            return Evaluations(*player.answers(batch.features, batch.counts, batch.actions), step)
+            return Evaluations(*own.answers(batch.features, batch.counts, batch.actions), step)
 
         name, evaluator = f"{weights.resolve().stem} (step {step})", LocalEvaluator(infer, SPARSE_ROWS)
-        return LoadedNet(game, history, name, step, evaluator, SPARSE_ROWS, player)
+        return LoadedNet(game, history, name, step, evaluator, SPARSE_ROWS, own)
     except BadWeights as error:
         raise Fatal(f"{weights} cannot be used: {error}", Exit.BAD_DATA) from error
     except ValueError as error:

@@ -13,7 +13,7 @@ from azselfplay.games import get_game
 from net.architectures.sparse import Inputs, SparseNetwork, logits_of, row_sums
 from net.batches import Batch
 from net.inference import Inference, SparseTorchEngine
-from net.sparse import Sparse, SparsePlayer, features_of, kernels_for
+from net.sparse import Sparse, SparseInference, features_of, kernels_for
 from net.weights import BadWeights, WeightsMeta, load, save
 
 every_sparse_game = pytest.mark.parametrize("name", SPARSE_GAMES)
@@ -26,7 +26,7 @@ def part_of(batch: Batch, rows: range) -> Batch:
     return Batch(batch.features[rows.start : rows.stop], batch.counts[rows.start : rows.stop], chosen)
 
 
-def answers(player: SparsePlayer, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
+def answers(player: SparseInference, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
     return player.answers(batch.features, batch.counts, batch.actions)
 
 
@@ -61,7 +61,7 @@ def plain_answer(network: SparseNetwork, name: str, batch: Batch, row: int) -> t
 def test_the_kernel_computes_the_formula(name: str, tmp_path: Path) -> None:
     network, batch = sparse_network(name), positions(name)
     assert isinstance(network, SparseNetwork)
-    player = SparsePlayer(name, 1)
+    player = SparseInference(name, 1)
     player.load(saved(tmp_path / "net", name, network))
     ends = np.cumsum(batch.counts, dtype=np.int64)
     priors, wdl = answers(player, batch)
@@ -75,7 +75,7 @@ def test_the_kernel_computes_the_formula(name: str, tmp_path: Path) -> None:
 
 @every_sparse_game
 def test_an_answer_has_the_same_bits_alone_and_in_any_batch(name: str, tmp_path: Path) -> None:
-    batch, player = positions(name), SparsePlayer(name, 1)
+    batch, player = positions(name), SparseInference(name, 1)
     player.load(saved(tmp_path / "net", name, sparse_network(name)))
     inference = Inference(name, 1, "cpu", threads=2, target_rows=8)
     inference.load(tmp_path / "net")
@@ -90,7 +90,7 @@ def test_an_answer_has_the_same_bits_alone_and_in_any_batch(name: str, tmp_path:
 
 @every_sparse_game
 def test_torch_computes_the_same_on_its_devices(name: str, tmp_path: Path) -> None:
-    network, batch, player = sparse_network(name), positions(name), SparsePlayer(name, 1)
+    network, batch, player = sparse_network(name), positions(name), SparseInference(name, 1)
     player.load(saved(tmp_path / "net", name, network))
     assert isinstance(network, SparseNetwork)
     engine = SparseTorchEngine(network, "cpu")
@@ -146,13 +146,16 @@ def test_weights_for_other_features_are_refused_by_name(tmp_path: Path) -> None:
     assert isinstance(network, SparseNetwork)
     other = dataclasses.replace(network.architecture, features="chess-attacks-0")
     save(tmp_path / "net", network, WeightsMeta("chess", 1, other))
-    for read in (SparsePlayer("chess", 1).load, lambda path: load(path, game=get_game("chess"), history=1)):
+    for read in (
+        SparseInference("chess", 1).load,
+        lambda path: load(path, game=get_game("chess"), history=1),
+    ):
         with pytest.raises(BadWeights, match="read the features chess-attacks-0, and chess now has"):
             read(tmp_path / "net")
 
 
 def test_a_player_refuses_weights_that_it_cannot_use(tmp_path: Path) -> None:
-    player, network = SparsePlayer("chess", 1), sparse_network("chess")
+    player, network = SparseInference("chess", 1), sparse_network("chess")
     player.load(saved(tmp_path / "good", "chess", network, version=3))
     before = player.weights
     with torch.no_grad():

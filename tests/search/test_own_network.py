@@ -15,20 +15,20 @@ from azselfplay.search.mcts import search
 from azselfplay.search.pool import SIMULATIONS_A_TURN, SearchPool
 from azselfplay.search.settings import resolve
 from azselfplay.search.tree import SearchTree
-from net.sparse import SparsePlayer
+from net.sparse import SparseInference
 
 GAME = get_game("chess")
 MOVES = ("e2e4", "e7e5", "g1f3")
 
 
 @pytest.fixture
-def player(tmp_path: Path) -> SparsePlayer:
-    player = SparsePlayer(GAME, 1)
+def player(tmp_path: Path) -> SparseInference:
+    player = SparseInference(GAME, 1)
     player.load(saved(tmp_path / "net", "chess", sparse_network("chess")))
     return player
 
 
-def elsewhere(player: SparsePlayer) -> LocalEvaluator:
+def elsewhere(player: SparseInference) -> LocalEvaluator:
     """Return an evaluator that answers with the same network."""
 
     def infer(batch: LeafBatch) -> Evaluations:
@@ -52,7 +52,7 @@ async def searches(forest: Forest, evaluator: Evaluator) -> list[tuple[list[int]
 @pytest.mark.parametrize("selection", ["puct", "gumbel"])
 @pytest.mark.parametrize("cache", [0, 1000])
 async def test_a_search_finds_the_same_wherever_its_leaves_are_evaluated(
-    player: SparsePlayer, selection: str, cache: int
+    player: SparseInference, selection: str, cache: int
 ) -> None:
     settings = resolve(self_play(history=1, simulations=40, selection=selection, root_noise=0.0), GAME)
     own = Forest(GAME, settings, cache=cache, network=player)
@@ -79,7 +79,7 @@ async def test_a_game_plays_some_moves_in_a_row_before_the_others_have_their_tur
     assert order == [0, 0, 1, 1, 0, 1]
 
 
-async def test_other_weights_answer_from_the_next_step_on(player: SparsePlayer, tmp_path: Path) -> None:
+async def test_other_weights_answer_from_the_next_step_on(player: SparseInference, tmp_path: Path) -> None:
     """This holds for positions in the cache, too."""
     settings = resolve(self_play(history=1, simulations=40, root_noise=0.0), GAME)
     forest = Forest(GAME, settings, cache=1000, network=player)
