@@ -322,7 +322,7 @@ def virtual(world: World) -> Iterator[None]:
         with (
             mock.patch.multiple(azselfplay.link.connection, **connection),
             mock.patch.multiple(server.front, **front),
-            mock.patch.multiple(server.leaves, time=clock, RingClient=partial(SimulatedRing, world.net)),
+            mock.patch.object(server.leaves, "RingClient", partial(SimulatedRing, world.net)),
             mock.patch.object(server.bulk, "time", clock),
             mock.patch.object(server.evaluator_pool, "time", clock),
             mock.patch.object(server.port, "time", clock),
