@@ -236,7 +236,7 @@ class TrainerConfig:
             text = "would be lost with them: name a folder on another disk or machine"
             raise Fatal(f"--archive {self.archive} is among the runs ({self.runs}) and {text}", Exit.USAGE)
         with as_fatal(ValueError, Exit.CONFIG, f"--device {self.device}: "):
-            names = named_devices(self.device, "auto", "cuda")
+            names = self.devices
         # NCCL sums between GPUs only.
         if "cpu" in names and set(names) != {"cpu"}:
             raise Fatal(f"--device {self.device}: give either GPUs, or cpu for each process", Exit.CONFIG)
@@ -256,8 +256,8 @@ class TrainerConfig:
 
     @property
     def devices(self) -> list[str]:
-        """The names in `device`."""
-        return self.device.replace(" ", "").split(",")
+        """The names in `device`. Raises ValueError if `check` refuses it."""
+        return named_devices(self.device, "auto", "cuda")
 
     def threads(self, ranks: int = 1) -> int:
         """Return the CPU threads of each of the ranks on this machine: as set, or together half of the cores,

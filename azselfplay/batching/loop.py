@@ -443,7 +443,7 @@ def open_device(device: str, game: Game, history: int, threads: int) -> Network:
     try:
         return Inference(game, history, device, threads=threads, compiled=True)
     except (ValueError, RuntimeError) as error:
-        # Another ValueError is for ever: there is no code for this GPU, or a variable is wrong.
+        # Any other ValueError is for ever: there is no code for this GPU, or a variable is wrong.
         may_come_back = isinstance(error, NotThere | RuntimeError) and device != "cpu"
         code = Exit.TRY_AGAIN if may_come_back and may_have_gpus(DEVICE_FILES) else Exit.CONFIG
         raise Fatal(f"device {device} cannot be used: {error}", code) from error
