@@ -154,9 +154,9 @@ async def play_beside(folder: Path, process: int) -> None:
         evaluator.ring.start()
         await joined.wait()
         # Only now the evaluator's wish is known: keep as many leaves in flight as it asks for.
-        wish = evaluator.ring.wish
-        for _ in range(max(1, wish.games // wish.rows)):
-            Asker(evaluator, wish.rows)
+        demand = evaluator.ring.demand
+        for _ in range(max(1, demand.games // demand.rows)):
+            Asker(evaluator, demand.rows)
     await tell_answered()
 
 
@@ -170,7 +170,7 @@ class Player:
             context,
             f"ipc://{folder}/{self.port}",
             Hello(PROTOCOL_VERSION, "client", "bench"),
-            on_message=self.told,
+            on_message=self.on_message,
             on_joined=self.joined,
         )
         group.create_task(self._connection.run())
@@ -178,7 +178,7 @@ class Player:
     def joined(self, welcome: Welcome) -> None:
         raise NotImplementedError
 
-    def told(self, message: Message, frames: list[memoryview]) -> None:
+    def on_message(self, message: Message, frames: list[memoryview]) -> None:
         raise NotImplementedError
 
 
@@ -193,7 +193,7 @@ class Searcher(Player):
         for _ in range(max(1, welcome.games_in_flight // LEAVES_PER_MESSAGE)):
             Asker(self._evaluator, LEAVES_PER_MESSAGE)
 
-    def told(self, message: Message, frames: list[memoryview]) -> None:
+    def on_message(self, message: Message, frames: list[memoryview]) -> None:
         if isinstance(message, Evaluated):
             self._evaluator.on_evaluated(message, frames)
         elif isinstance(message, Grant):
@@ -213,7 +213,7 @@ class Sender(Player):
     def _send(self) -> None:
         self._connection.send(PutGame(os.urandom(16), sha256(self._data)), self._data)
 
-    def told(self, message: Message, frames: list[memoryview]) -> None:  # noqa: ARG002
+    def on_message(self, message: Message, frames: list[memoryview]) -> None:  # noqa: ARG002
         if isinstance(message, GameAck) and message.status == "stored":
             Answered.count += 1
             self._send()

@@ -118,7 +118,7 @@ class Watcher:
 
         self._connection = Connection(self._context, f"tcp://127.0.0.1:{port}", hello, on_message=on_message)
 
-    async def be_connected(self) -> None:
+    async def run(self) -> None:
         """Stay connected until cancelled."""
         await self._connection.run()
 
@@ -126,7 +126,7 @@ class Watcher:
         while not self.figures.get("evals"):
             await self._ask(0.5)
 
-    async def look(self) -> dict[str, Any]:
+    async def next_figures(self) -> dict[str, Any]:
         """Return the figures at the moment of the next report: evaluators report their counts once a
         second."""
         seen = set[int]()
@@ -147,20 +147,20 @@ class Watcher:
         """Return the figures at both ends of some seconds, `settling` seconds after the first evaluation.
         Raises an ExceptionGroup if there is no evaluation within START_SECONDS, or the server has ended."""
         async with asyncio.TaskGroup() as group:
-            running = group.create_task(self.be_connected())
+            running = group.create_task(self.run())
             async with asyncio.timeout(START_SECONDS):
                 await self.until_playing()
             await asyncio.sleep(settling)
-            first = await self.look()
+            first = await self.next_figures()
             await asyncio.sleep(seconds)
-            last = await self.look()
+            last = await self.next_figures()
             running.cancel()
         return Turn(first, last, 0.0)
 
     async def watch(self, turns: int) -> list[Turn]:
         """Measure the steady system and the bare network, in turns."""
         async with asyncio.TaskGroup() as group:
-            running = group.create_task(self.be_connected())
+            running = group.create_task(self.run())
             await self.until_playing()
             await asyncio.sleep(SETTLING_SECONDS)
             threads, rows = usable_cores(), self.figures["target_rows"]
@@ -169,9 +169,9 @@ class Watcher:
             found = []
             for _ in range(turns):
                 await asyncio.sleep(AGAIN_SECONDS)
-                first = await self.look()
+                first = await self.next_figures()
                 await asyncio.sleep(TURN_SECONDS)
-                last = await self.look()
+                last = await self.next_figures()
                 with stopped(self._root):
                     rate = await asyncio.to_thread(bare.rate, TURN_SECONDS)
                 found.append(Turn(first, last, rate))

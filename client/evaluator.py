@@ -59,7 +59,7 @@ class PulledWeights:
         """Architecture of the weights in use; None before the first ones."""
         self._received = ""
         """Architecture of the weights received last."""
-        self.heard = time.monotonic()
+        self.last_alive = time.monotonic()
         """When the evaluator's loop was last heard of."""
         self._wake, self._woken = socket.socketpair()
         # The loops are in two threads, so one byte wakes the evaluator from its `select`.
@@ -112,12 +112,12 @@ class PulledWeights:
         self.alive()
 
     def alive(self) -> None:
-        self.heard = time.monotonic()
+        self.last_alive = time.monotonic()
 
     def hangs(self) -> bool:
         """Return whether the evaluator has been silent for too long."""
         limit = SILENCE if self._received == self._loaded else FIRST_LOAD
-        return time.monotonic() - self.heard > limit
+        return time.monotonic() - self.last_alive > limit
 
     def fail(self, error: BaseException) -> None:
         """End all loads, now and later, with what ended the evaluator: the process ends only when no thread

@@ -39,7 +39,7 @@ EXAMPLES = (
     "azclient --server gpu-box:5700 --device remote --workers 8   # search here, evaluate there",
     "azclient --server 10.0.0.7 --device cuda:0,cuda:1            # two evaluators here, with workers",
 )
-TELL_EVERY = 10.0
+LOG_SECONDS = 10.0
 """Seconds between two log lines on what is left to do before the end."""
 PREPARE, EVALUATOR, WORKER = "prepare", "evaluator-", "client-"
 """Names of the children, the last two followed by a number."""
@@ -168,7 +168,7 @@ class Supervisor:
             while self._drain:
                 left = self._figures.left()
                 log.info("draining: %s; a second signal ends at once and gives unfinished games up", left)
-                await asyncio.sleep(TELL_EVERY)
+                await asyncio.sleep(LOG_SECONDS)
 
         async with asyncio.TaskGroup() as group:
             ending = group.create_task(end_on_signal())
@@ -183,7 +183,8 @@ class Supervisor:
             return
         if code != Exit.OK:
             words = (
-                self._children.told_error(PREPARE) or f"preparing failed ({describe_exit(code)}), see above"
+                self._children.reported_error(PREPARE)
+                or f"preparing failed ({describe_exit(code)}), see above"
             )
             self._failed = Fatal(words, Exit(code) if code in set(Exit) else Exit.INTERNAL)
             self._end.request()
@@ -209,7 +210,7 @@ class Supervisor:
 
     def _on_figures(self, index: int, figures: Figures) -> None:
         if SEARCH not in figures:
-            self._figures.said(index, figures)
+            self._figures.report(index, figures)
         elif figures[SEARCH] != self._search and not self._end.finishing.is_set():
             log.info("the server's run has another game or network: everything here starts again for it")
             self._end.request()

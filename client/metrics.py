@@ -14,9 +14,9 @@ from typing import Any
 
 from azselfplay.host.metrics import Metric
 
-TELL_SECONDS = 5.0
+REPORT_SECONDS = 5.0
 """Seconds between two lines of figures from a worker."""
-SILENT = 4 * TELL_SECONDS
+SILENT = 4 * REPORT_SECONDS
 """Seconds without such a line after which a worker counts as stuck."""
 METRICS = (
     Metric("az_client_workers", "workers", "Worker processes that are running."),
@@ -55,22 +55,22 @@ class WorkersFigures:
         self.expected = expected
         """Worker processes that should be running."""
         self._clock = clock
-        self._said: dict[int, tuple[Figures, float]] = {}
+        self._last: dict[int, tuple[Figures, float]] = {}
 
-    def said(self, worker: int, figures: Figures) -> None:
-        self._said[worker] = figures, self._clock()
+    def report(self, worker: int, figures: Figures) -> None:
+        self._last[worker] = figures, self._clock()
 
     def ended(self, worker: int, _code: int = 0) -> None:
         """Note that the worker's process is gone."""
-        if worker in self._said:
+        if worker in self._last:
             # Keep what the worker had counted, because Prometheus counters must not go back.
-            figures = {**self._said[worker][0], "joined": False, "in_progress": 0}
-            self._said[worker] = figures, self._clock()
+            figures = {**self._last[worker][0], "joined": False, "in_progress": 0}
+            self._last[worker] = figures, self._clock()
 
     def left(self) -> str:
         """Describe, for people, what the workers must finish before a stop that loses no game."""
         playing, waiting = (
-            sum(figures.get(name, 0) for figures, _ in self._said.values())
+            sum(figures.get(name, 0) for figures, _ in self._last.values())
             for name in ("in_progress", "spool_games")
         )
         return f"{playing:,} games in progress, {waiting:,} finished ones to hand in"
@@ -79,17 +79,17 @@ class WorkersFigures:
         """Return why no worker is playing; "" if one is."""
         now = self._clock()
         # A worker that hangs still counts as joined by its last line, so the age of that line counts, too.
-        said = [(figures, now - at) for figures, at in self._said.values()]
-        if any(figures.get("joined") and age <= SILENT for figures, age in said):
+        reports = [(figures, now - at) for figures, at in self._last.values()]
+        if any(figures.get("joined") and age <= SILENT for figures, age in reports):
             return ""
-        if any(figures.get("joined") for figures, _ in said):
+        if any(figures.get("joined") for figures, _ in reports):
             return f"no worker has said anything for {SILENT:.0f} s"
         return "no worker has a session with the server"
 
     def as_dict(self, running: int, restarts: int) -> Mapping[str, Any]:
         """Return all figures. `running`: number of worker processes; `restarts`: restarts of all of them
         together."""
-        workers = sorted(self._said.items())
+        workers = sorted(self._last.items())
         by_worker = {
             name: {index: figures[name] for index, (figures, _) in workers if name in figures}
             for name in PER_WORKER
@@ -113,13 +113,13 @@ class FigureLines:
     def __call__(self, output: bytes) -> None:
         *lines, self._rest = (self._rest + output).split(b"\n")
         for line in lines:
-            self._look_at(line)
+            self._take_line(line)
         # A child may print endlessly without a line break.
         if len(self._rest) > LONGEST:
-            self._look_at(self._rest)
+            self._take_line(self._rest)
             self._rest = b""
 
-    def _look_at(self, line: bytes) -> None:
+    def _take_line(self, line: bytes) -> None:
         if not line.startswith(FIGURES):
             self._sink(line + b"\n")
             return

@@ -299,7 +299,7 @@ class Resigning:
         self.threshold = settings.resignation.value if is_fixed else 0.0
         """Negative; 0 while nobody resigns, or the trainer's threshold is not known yet."""
 
-    def heard(self, threshold: float) -> None:
+    def set_threshold(self, threshold: float) -> None:
         """Set the threshold at which the trainer finds mistakes rare enough; never above what the settings
         allow."""
         self.threshold = min(threshold, self._settings.resignation.value) if threshold < 0 else 0.0

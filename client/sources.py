@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from azselfplay.batching.producer import Events, Leaves, RingClient, answered_runs
-from azselfplay.batching.ring import Layout, Wish
+from azselfplay.batching.ring import Demand, Layout
 from azselfplay.games.packed import LegalMasks
 from azselfplay.link.connection import Connection, ConnectionSettings
 from azselfplay.link.sockets import Context
@@ -180,7 +180,7 @@ class RingSource(Source):
         """Leaves not yet in a slot; bounded by the number of searches."""
         self._again: deque[Leaves] = deque()
         """Leaves that an evaluator had not answered when it ended."""
-        events = Events(self._on_answer, self._on_wish, self._on_lost, self._flush)
+        events = Events(self._on_answer, self._on_demand, self._on_lost, self._flush)
         self.ring = RingClient(paths, layout, name, events)
 
     def parts(self) -> list[Coroutine[Any, Any, None]]:
@@ -203,7 +203,7 @@ class RingSource(Source):
     def _flush(self) -> None:
         """Put waiting leaves into free slots."""
         ring = self.ring
-        while ring.room and (rows := ring.wish.rows):
+        while ring.room and (rows := ring.demand.rows):
             # First send what an ended evaluator left undone: those searches have waited longest.
             if self._again:
                 ring.send(self._again.popleft())
@@ -231,10 +231,10 @@ class RingSource(Source):
         for first, some in answered_runs(leaves, evaluations):
             deliver(parts, batch.counts, first, some)
 
-    def _on_wish(self, wish: Wish) -> None:
+    def _on_demand(self, demand: Demand) -> None:
         # An evaluator without weights asks for no games yet.
-        if wish.games:
-            self._want(wish.games)
+        if demand.games:
+            self._want(demand.games)
         self._flush()
 
     def _on_lost(self, returned: list[Leaves]) -> None:

@@ -85,8 +85,8 @@ class Uploader:
         self._again_at = 0.0
         self._terms = Terms("", 0)
         """Terms of the current session."""
-        self._look_at_kept = False
-        self._has_said_behind = False
+        self._check_kept = False
+        self._has_logged_behind = False
 
     @property
     def why_no_new_games(self) -> str:
@@ -110,16 +110,16 @@ class Uploader:
         """Begin a session. `terms`: the terms under which games are accepted; kept games that fit them are
         offered again."""
         if terms is not None:
-            self._terms, self._look_at_kept = terms, True
+            self._terms, self._check_kept = terms, True
         self._enqueue(self._uploads.joined(self._loop.time(), trainer_present=trainer_present))
 
-    def heard(self, version: int) -> None:
+    def new_version(self, version: int) -> None:
         """Note the version of the server's current weights. A server whose run was restored from a backup may
         by now know the weights of kept games."""
         # The version only grows here: an announcement may come late.
         if version > self._terms.version:
             self._terms = replace(self._terms, version=version)
-            self._look_at_kept = self._look_at_kept or self.spool.kept > 0
+            self._check_kept = self._check_kept or self.spool.kept > 0
             self._wake.set()
 
     def lost(self) -> None:
@@ -204,8 +204,8 @@ class Uploader:
             self._uploads.unsent(unsent, now)
             for uid in gone:
                 self._enqueue(self._uploads.gone(uid, now))
-        if self._look_at_kept:
-            self._look_at_kept = False
+        if self._check_kept:
+            self._check_kept = False
             back = await asyncio.to_thread(self.spool.take_back, self._terms)
             for uid, size in back.items():
                 self._enqueue(self._uploads.add(uid, size, self._loop.time()))
@@ -241,9 +241,9 @@ class Uploader:
                         self.spool.kept_bytes / 1e6,
                         self.spool.folder / KEPT,
                     )
-            elif not self._has_said_behind:
+            elif not self._has_logged_behind:
                 # Log this only once: with small games the state would change every second.
-                self._has_said_behind = True
+                self._has_logged_behind = True
                 log.info(
                     "games finish faster than the trainer takes them: new ones start as it catches up, so "
                     "that they are played with newer weights"

@@ -29,7 +29,7 @@ from azselfplay.search.forest import Forest, cached_in
 from azselfplay.search.pool import SearchPool
 from azselfplay.search.warm import PREPARES
 from client.config import add_joining
-from client.metrics import SEARCH, TELL_SECONDS, figures_line
+from client.metrics import REPORT_SECONDS, SEARCH, figures_line
 from client.self_play import GamePool, Player
 from client.sources import OwnNetworkSource, RingSource, ServerSource, Source, own_first
 from client.spool import Spool, Terms, claim, run_folder
@@ -197,7 +197,7 @@ class Worker:
             self._tasks.append(group.create_task(part))
         # The session began before uploader and source existed, so tell them now.
         if self._bulk.welcome is not None:
-            self._tell_joined(self._bulk.welcome)
+            self._report_joined(self._bulk.welcome)
         # The number of games to play is known only after this.
         await source.ready()
         self._begin_games(group, source, uploader)
@@ -234,7 +234,7 @@ class Worker:
         self._pool.start(group, games)
         self._tasks.append(group.create_task(self._report(self._pool, source, uploader)))
         if options.figures:
-            self._tasks.append(group.create_task(self._tell_figures(self._pool, source, uploader)))
+            self._tasks.append(group.create_task(self._report_figures(self._pool, source, uploader)))
 
     @property
     def _evaluated(self) -> int:
@@ -251,7 +251,7 @@ class Worker:
         self._wanted = welcome.games_in_flight
         if not self._first_welcome.done():
             self._first_welcome.set_result(welcome)
-        self._heard(welcome.weights)
+        self._on_weights(welcome.weights)
         # What a preparing worker has compiled is compared with the run by the workers that start after it.
         goes_on = self._run is None or self._options.warm_only or is_same_run(self._run, welcome)
         if not goes_on and not self._end.done():
@@ -264,9 +264,9 @@ class Worker:
             )
         # A worker that ends must not offer its kept games again under the new run's terms.
         if goes_on:
-            self._tell_joined(welcome)
+            self._report_joined(welcome)
 
-    def _heard(self, info: WeightsInfo | None) -> None:
+    def _on_weights(self, info: WeightsInfo | None) -> None:
         """Note the server's weights. If they are new, forget the cached answers of the old ones: a worker
         whose leaves are all in its cache would request nothing, and never hear of the new weights from the
         evaluator."""
@@ -284,7 +284,7 @@ class Worker:
             log.info("playing %d games at a time from now on", games)
             self._pool.resize(games)
 
-    def _tell_joined(self, welcome: Welcome) -> None:
+    def _report_joined(self, welcome: Welcome) -> None:
         if self._uploader is not None and self._source is not None:
             self._uploader.joined(Terms.of(welcome), trainer_present=welcome.trainer_present)
             self._source.joined(welcome)
@@ -300,12 +300,12 @@ class Worker:
             self._uploader.acknowledged(message)
             # The resignation threshold travels with the acknowledgements, so that all players hear of it.
             if self._pool is not None and message.resign_value is not UNSET:
-                self._pool.resigning.heard(message.resign_value)
+                self._pool.resigning.set_threshold(message.resign_value)
             return
         if isinstance(message, WeightsInfo):
-            self._heard(message)
+            self._on_weights(message)
             if self._uploader is not None:
-                self._uploader.heard(message.version)
+                self._uploader.new_version(message.version)
         if self._source is not None:
             self._source.on_message(message, frames)
 
@@ -338,13 +338,13 @@ class Worker:
             # Rates count from the last line and not from the start, so that a change shows at once.
             leaves, games, known = now, pool.finished, hits
 
-    async def _tell_figures(self, pool: GamePool, source: Source, uploader: Uploader) -> None:
+    async def _report_figures(self, pool: GamePool, source: Source, uploader: Uploader) -> None:
         """Send figures to azclient, which shows them to Prometheus: the keys are `client.metrics.PER_WORKER`.
         The last line is sent at the end, so that no game is left in progress."""
         try:
             while True:
                 print(figures_line(self._figures(pool, source, uploader)), flush=True)
-                await asyncio.sleep(TELL_SECONDS)
+                await asyncio.sleep(REPORT_SECONDS)
         finally:
             print(figures_line(self._figures(pool, source, uploader)), flush=True)
 

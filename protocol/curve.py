@@ -130,7 +130,7 @@ class CurveIncoming(Incoming):
             self.owner = self._handshake.owner
             self._end_handshake()
 
-    def _kept(self, size: int) -> int:
+    def _bytes_to_keep(self, size: int) -> int:
         return size  # part of a box cannot be opened
 
     def _check_frame(self, size: int) -> None:
@@ -153,7 +153,7 @@ class CurveIncoming(Incoming):
         super()._check_frame(length)
         # Of a stranger's message, copy what is kept, because a view would keep the whole frame in memory.
         if not self.joined:
-            body = memoryview(bytes(body[: super()._kept(length)]))
+            body = memoryview(bytes(body[: super()._bytes_to_keep(length)]))
         self.held += len(body)
         self._body = body
         return super()._take_frame(flags, length)
@@ -234,7 +234,7 @@ class Handshake:
         self.owner, self.key = owner, long_term
         self.boxes = Boxes(key, b"CurveZMQMESSAGES", b"CurveZMQMESSAGEC")
         # Nonces grow throughout a connection, so the first MESSAGE must have a larger one than INITIATE.
-        self.boxes.heard = int.from_bytes(nonce, "big")
+        self.boxes.last_nonce = int.from_bytes(nonce, "big")
         self._expected = b""
         first = struct.pack(">Q", 1)  # `Boxes` counts on from here
         ready = crypto_box_easy_afternm(READY_PROPERTIES, b"CurveZMQREADY---" + first, key)
@@ -272,7 +272,7 @@ class Boxes:
 
     def __init__(self, key: bytes, ours: bytes, theirs: bytes) -> None:
         """`ours` and `theirs` are the 16 bytes before the nonce of outgoing and of incoming boxes."""
-        self.heard = 0
+        self.last_nonce = 0
         """Last short nonce received from the peer; the next one must be larger."""
         self._key = key
         self._ours, self._theirs = ours, theirs
@@ -300,7 +300,7 @@ class Boxes:
         nonce = bytes(content[len(MESSAGE) : len(MESSAGE) + SHORT_NONCE])
         number = int.from_bytes(nonce, "big")
         # This makes a recorded box useless, and refuses boxes out of order.
-        if number <= self.heard:
+        if number <= self.last_nonce:
             raise Broken("a MESSAGE that came before, or out of order")
         box = memoryview(content)[len(MESSAGE) + SHORT_NONCE :]
         # The flags take one byte; place the box so that the body behind them is aligned.
@@ -311,5 +311,5 @@ class Boxes:
         ):
             raise Broken("a MESSAGE was changed on its way")
         # Trust the number only now that the box could be opened: a forged box may claim any number.
-        self.heard = number
+        self.last_nonce = number
         return room[_ALIGNED - 1], room[_ALIGNED:].toreadonly()

@@ -188,7 +188,7 @@ class Incoming:
         if len(data) - start < size:
             return 0
         self._check_frame(size)
-        if not self.joined and self._kept(size) < size:
+        if not self.joined and self._bytes_to_keep(size) < size:
             return 0
         self._body = memoryview(data[start : start + size])
         self.held += size
@@ -225,7 +225,7 @@ class Incoming:
         else:
             # Check the size before any of the frame is kept.
             self._check_frame(self._left)
-            self._keep = self._kept(self._left)
+            self._keep = self._bytes_to_keep(self._left)
 
     def _wrong_mechanism(self, theirs: bytes) -> Broken:
         """Return the error for a peer that uses another security mechanism than `mechanism`."""
@@ -236,7 +236,7 @@ class Incoming:
         if self._commands > MAX_COMMANDS:
             raise Broken("a flood of commands")
 
-    def _kept(self, size: int) -> int:
+    def _bytes_to_keep(self, size: int) -> int:
         """Return how many bytes of the next frame, of `size` bytes, are kept. Of a stranger's first frame it
         is only as much as shows that it is too long for a HELLO."""
         if self.joined:

@@ -51,7 +51,7 @@ from server.preparation import (
 )
 from server.weights import WeightsStore
 
-LOOK_SECONDS = 1.0
+WATCH_SECONDS = 1.0
 """Seconds between two updates of the figures and checks for hanging evaluators."""
 ALL_UP_SECONDS = 60.0
 """Seconds that the workers wait for the other evaluators once the first is up."""
@@ -181,7 +181,7 @@ class App:
             serving = group.create_task(front.run())
             evaluating = group.create_task(evaluators.run(stop_evaluators))
             showing = group.create_task(pages.run(stop_evaluators))
-            beside = [group.create_task(self._look(front, evaluators, view))]
+            beside = [group.create_task(self._watch(front, evaluators, view))]
             try:
                 if workers:
                     selection = self._self_play.search.selection
@@ -276,10 +276,10 @@ class App:
 
     # ---- live view -------------------------------------------------------------------------
 
-    async def _look(self, front: Front, evaluators: Children, view: View) -> None:
+    async def _watch(self, front: Front, evaluators: Children, view: View) -> None:
         """Show the figures; kill evaluators that hang, so that they are restarted."""
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(WATCH_SECONDS)
             view.update(front.status(), time.monotonic())
             pids = evaluators.pids()
             # The front knows which evaluators hang; `evaluators` knows their processes.

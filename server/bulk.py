@@ -100,7 +100,7 @@ class BulkService:
         )
         self._store = store
         self._figures = figures
-        self._untold: dict[bytes, None] = {}
+        self._not_announced: dict[bytes, None] = {}
         """Peers of players that have not been told which weights are current."""
 
     def routes(self) -> Mapping[type[Message], Route]:
@@ -115,20 +115,22 @@ class BulkService:
             GetChunk: Route(self.chunks.on_get_chunk, is_work=True),
         }
 
-    def tell_weights(self) -> None:
+    def announce_weights(self) -> None:
         """Tell all players and the trainer that the current weights changed. The trainer may have gone back
         to an older checkpoint, and must not take games played with these weights for forged. A peer that
         cannot be reached now is told at a later `tick`."""
         told = {*PLAYERS, *TRAINER}
         players = (session for session in self.port.sessions.all() if session.role in told)
         # A dict keeps the order of the sessions, so that a simulation is repeatable.
-        self._untold = dict.fromkeys(session.peer for session in players)
-        self._tell()
+        self._not_announced = dict.fromkeys(session.peer for session in players)
+        self._announce()
 
-    def _tell(self) -> None:
+    def _announce(self) -> None:
         info = self._store.current
         if info is not None:
-            self._untold = dict.fromkeys(peer for peer in self._untold if not self.port.send(peer, info))
+            self._not_announced = dict.fromkeys(
+                peer for peer in self._not_announced if not self.port.send(peer, info)
+            )
 
     async def run(self) -> None:
         """Serve chunks and pull new weights, until cancelled."""
@@ -161,7 +163,7 @@ class BulkService:
         return None
 
     def session_ended(self, session: Session) -> None:
-        self._untold.pop(session.peer, None)
+        self._not_announced.pop(session.peer, None)
         self.chunks.session_ended(session)
         if self.trainer is not None and self.trainer.number == session.number:
             self.trainer = None
@@ -170,7 +172,7 @@ class BulkService:
             self._carry_out(self.relay.trainer_left())
 
     def tick(self, now: float) -> None:
-        self._tell()
+        self._announce()
         self._turns.tick(self.relay.acked, now)
         self._carry_out(self.relay.expire(now))
 
@@ -380,7 +382,7 @@ class Turns:
         """Turns a second."""
         self._last = now
         """When the latest turn is."""
-        self._looked = now
+        self._ticked_at = now
         self._answered = 0
         self._due: dict[bytes, float] = {}
         """When each peer's turn is. A peer that sends more games before its turn gets no further turn, so it
@@ -389,12 +391,12 @@ class Turns:
     def tick(self, answered: int, now: float) -> None:
         """Note how many games the trainer has answered in all. To be called every second or so."""
         self._due = {peer: at for peer, at in self._due.items() if at > now}
-        if (passed := now - self._looked) > 0:
+        if (passed := now - self._ticked_at) > 0:
             # An average over about ten seconds, since an archive answers many games at once.
             share = 1 - math.exp(-passed / 10)
             offered = 1.5 * (answered - self._answered) / passed
             self._pace = max(LEAST_PACE, self._pace + share * (offered - self._pace))
-            self._looked, self._answered = now, answered
+            self._ticked_at, self._answered = now, answered
 
     def wait(self, peer: bytes, now: float, least: float) -> float:
         """Return the seconds, at least `least`, after which this peer may send again."""

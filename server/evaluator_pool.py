@@ -204,7 +204,7 @@ class EvaluatorPool:
                 # a new, unknown peer.
                 self._send(peer, hello_first())
             else:
-                self.watch.heard(index, time.monotonic())
+                self.watch.alive(index, time.monotonic())
                 handler(index, message)
         except BadMessage as error:
             if peer not in self._indices:
@@ -222,7 +222,7 @@ class EvaluatorPool:
         present = self._devices.get(ready.index)
         if present is not None and present.peer == peer:
             present.ready = ready
-            self.watch.heard(ready.index, time.monotonic())
+            self.watch.alive(ready.index, time.monotonic())
             return
         self._forget(ready.index)
         self.watch.ready(ready.index, time.monotonic())
@@ -240,7 +240,7 @@ class EvaluatorPool:
             return
         index = device.ready.index
         knows = self._networks.get(index) == self.newest.architecture
-        self.watch.told_to_load(index, time.monotonic(), knows=knows)
+        self.watch.loading(index, time.monotonic(), knows=knows)
         path = self._store.path(self.newest).resolve()
         message = LoadWeights(self.newest.version, self.newest.sha256, str(path))
         if not self._send(device.peer, message):

@@ -64,7 +64,7 @@ class EvaluatorWatch:
         """Note an EVALUATOR_READY from a new connection."""
         self._watched[index] = Watched(UP, now, self._times.silence)
 
-    def told_to_load(self, index: int, now: float, *, knows: bool = False) -> None:
+    def loading(self, index: int, now: float, *, knows: bool = False) -> None:
         """Note that LOAD_WEIGHTS is on its way. An evaluator that is loading already gets no extra time,
         because it may hang. `knows`: its process has loaded weights of this network before."""
         if self.is_loading(index):
@@ -83,7 +83,7 @@ class EvaluatorWatch:
         else:
             self._watched[index] = Watched(UP, now, self._times.silence)
 
-    def heard(self, index: int, now: float) -> None:
+    def alive(self, index: int, now: float) -> None:
         """Note any other message. While the evaluator loads, messages do not count: they were sent before."""
         watched = self._watched.get(index)
         if watched is not None and watched.doing == UP:

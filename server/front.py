@@ -112,7 +112,7 @@ class Front:
         self.stopping = False
         self._trainer_or_weights = asyncio.Event()
         """Set when a session ended on the bulk port, or when weights were taken or refused."""
-        self._trouble: asyncio.Queue[Fatal] = asyncio.Queue(maxsize=8)
+        self._fatal: asyncio.Queue[Fatal] = asyncio.Queue(maxsize=8)
         # One more than the limit: a session that makes room for a new one is forgotten only after the new one
         # has joined.
         leaves = Credits(MAX_QUEUED_ROWS, minimum=LEAST_GRANT, sessions=MAX_SESSIONS + 1)
@@ -184,7 +184,7 @@ class Front:
                 group.create_task(self.pool.begin())
                 # A callback cannot end this process by raising an error, so it puts the error into this
                 # queue.
-                raise await self._trouble.get()
+                raise await self._fatal.get()
         finally:
             self.close()
 
@@ -344,7 +344,7 @@ class Front:
     def _on_bulk_ping(self, session: Session, ping: Ping, _: list[memoryview]) -> None:
         if session.role in PLAYERS:
             now, own = time.monotonic(), self.figures.own
-            self.figures.evals += own.told(session.number, session.joined_at, ping.evaluations, now)
+            self.figures.evals += own.report(session.number, session.joined_at, ping.evaluations, now)
 
     async def trainer_left(self) -> None:
         """Wait until there is no trainer and the weights that it published last are in use."""
@@ -372,7 +372,7 @@ class Front:
         self.store.adopt(info)
         self.figures.weights_at = time.monotonic()
         log.info("weights %d (step %d) are in use", info.version, info.step)
-        self.bulk.tell_weights()
+        self.bulk.announce_weights()
         self._trainer_or_weights.set()
 
     def _on_weights_refused(self, info: WeightsInfo, reason: str) -> None:
@@ -384,13 +384,13 @@ class Front:
         if info != self.store.current:
             self.store.forget(info)
         # If another evaluator works with these weights, the fault lies with the one that refused them.
-        elif not self.pool.working and self._trouble.empty():
+        elif not self.pool.working and self._fatal.empty():
             what = f"the run's current weights cannot be used: {reason}"
             to_do = (
                 "if the rules or the board of the game have changed, begin a new run (--run NAME); else "
                 f"delete {self.store.about} to begin with other weights (--weights, or untrained ones)"
             )
-            self._trouble.put_nowait(Fatal(f"{what}; {to_do}", Exit.BAD_DATA))
+            self._fatal.put_nowait(Fatal(f"{what}; {to_do}", Exit.BAD_DATA))
 
     # ---- timers -----------------------------------------------------------------------------
 

@@ -190,7 +190,7 @@ class Gatekeeper:
         process = await start_patiently(child.name, child.argv, stop=self._never, stderr=PIPE)
         assert process is not None
 
-        async def keep_complaints() -> None:
+        async def read_stderr() -> None:
             # Read all the time, because a full pipe would stop the gate in the middle of a game.
             while words := await process.stderr.read(65_536):
                 child.tail += words
@@ -198,16 +198,16 @@ class Gatekeeper:
                 child.sink(words)
 
         async with contextlib.aclosing(process), asyncio.TaskGroup() as group:
-            complaints = group.create_task(keep_complaints())
+            errors = group.create_task(read_stderr())
             reason = await self._listen(process)
             # This also ends a match that was decided early: the games still in progress would change nothing.
             process.kill()
-            await asyncio.wait({complaints}, timeout=1.0)
-            complaints.cancel()
+            await asyncio.wait({errors}, timeout=1.0)
+            errors.cancel()
         # Other candidates would fail likewise, and the run would never get better weights. (BAD_DATA may
         # be about this candidate's file.)
         if process.returncode in (Exit.USAGE, Exit.CONFIG):
-            raise Fatal(f"gate: {child.told_error() or reason}", Exit(process.returncode))
+            raise Fatal(f"gate: {child.reported_error() or reason}", Exit(process.returncode))
         return reason
 
     async def _listen(self, process: ChildProcess) -> str:
@@ -220,7 +220,7 @@ class Gatekeeper:
                     # Any line is a sign of life: during long games the process repeats its last report.
                     patience.reschedule(loop.time() + silence)
                     try:
-                        self._gate.told(msgspec.json.decode(line, type=GateReport))
+                        self._gate.report(msgspec.json.decode(line, type=GateReport))
                     except msgspec.DecodeError as error:
                         log.warning("gate: unexpected output (%s): %r", error, line[:200])
                 code = await process.wait()
@@ -356,7 +356,7 @@ class Gate:
         self._change(waiting=info, passed_over=state.passed_over + (state.waiting is not None))
         return [self.state]
 
-    def told(self, report: GateReport) -> None:
+    def report(self, report: GateReport) -> None:
         """Note the result of more games of the current match."""
         self._report = report
 

@@ -166,7 +166,7 @@ class LeafService:
         self._requests[number][message.request] = entry
         # Pieces are as large as the slots that evaluators ask for. Any evaluator may get a piece, so the
         # smallest wish counts.
-        most = min((ring.wish.rows for ring in self.rings if ring.wish.rows), default=SLOT_ROWS)
+        most = min((ring.demand.rows for ring in self.rings if ring.demand.rows), default=SLOT_ROWS)
         owner, is_mask = owner_of(session), leaves.actions.dtype == np.uint8
         # Where the actions of each row end.
         ends = np.cumsum(leaves.counts, dtype=np.int64)
@@ -183,7 +183,7 @@ class LeafService:
     def _fill(self) -> None:
         """Put waiting leaves into free slots, always of the evaluator that has the fewest of our rows."""
         while self.queue.rows:
-            ready = [ring for ring in self.rings if ring.room and ring.wish.games]
+            ready = [ring for ring in self.rings if ring.room and ring.demand.games]
             if not ready:
                 break
             # One at a time: after each, another evaluator may have the fewest rows.
@@ -256,7 +256,7 @@ class LeafService:
             grant = Grant(share.credits, share.games)
             # The player reads nothing at the moment, and is told at the next revision.
             if not self.port.send(self._sessions[number].peer, grant):
-                self.shares.untold(number)
+                self.shares.mark_unsent(number)
 
     @property
     def _needed_leaves(self) -> int:

@@ -93,7 +93,7 @@ def mean_of(values: Collection[float]) -> float:
 
 
 @dataclass(frozen=True)
-class _Told:
+class _Reported:
     """What one player reported last."""
 
     evaluations: int
@@ -106,27 +106,27 @@ class OwnEvaluations:
     is lower than the last, or higher than possible, is corrected."""
 
     def __init__(self) -> None:
-        self._told: dict[int, _Told] = {}
+        self._last: dict[int, _Reported] = {}
 
     @property
     def per_second(self) -> float:
         """Evaluations a second of all players together, each between its last two reports."""
-        return sum(told.per_second for told in self._told.values())
+        return sum(report.per_second for report in self._last.values())
 
-    def told(self, session: int, joined_at: float, evaluations: int, now: float) -> int:
+    def report(self, session: int, joined_at: float, evaluations: int, now: float) -> int:
         """Note a session's total. Returns how many evaluations are new."""
-        last = self._told.setdefault(session, _Told(0, joined_at))
+        last = self._last.setdefault(session, _Reported(0, joined_at))
         seconds = now - last.at
         if seconds <= 0:
             return 0
         # A player may claim anything: count no less than 0, and no more than a machine can do.
         new = max(0, min(evaluations - last.evaluations, int(MOST_PER_SECOND * seconds)))
-        self._told[session] = _Told(evaluations, now, new / seconds)
+        self._last[session] = _Reported(evaluations, now, new / seconds)
         return new
 
     def forget(self, session: int) -> None:
         """Note the end of a session."""
-        self._told.pop(session, None)
+        self._last.pop(session, None)
 
 
 @dataclass

@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
-from azselfplay.batching.queue import games_each, is_worth_telling
+from azselfplay.batching.queue import games_each, has_changed_much
 from protocol.credits import Credits
 
 SPARE_CREDITS = 256
@@ -36,14 +36,14 @@ class Share:
 
 @dataclass
 class _Player:
-    told: Share
+    sent: Share
     owner: Hashable
     """The player gets a part of its owner's share."""
     used: float = 0.0
     """Leaves answered lately; those of earlier revisions weigh less."""
     idle: int = 0
     """Revisions since its last leaf."""
-    is_untold: bool = False
+    is_unsent: bool = False
     """Whether it must be told its share even if that has not changed."""
 
 
@@ -77,7 +77,7 @@ class Shares:
         come twice; the answer is the same.
         """
         if session in self._players:
-            return self._players[session].told
+            return self._players[session].sent
         owner = session if owner is None else owner
         # Count all owners as if they played; the revisions find out which ones do not.
         others = [player.owner for player in self._players.values()]
@@ -100,8 +100,8 @@ class Shares:
             self._players[session].used += leaves
 
     def revise(self, needed: int, now: float) -> list[tuple[int, Share]]:
-        """Return which players to tell which share; empty until the next revision is due. Call `untold` for a
-        player that was not reached.
+        """Return which players to tell which share; empty until the next revision is due. Call
+        `mark_unsent` for a player that was not reached.
 
         Nothing changes while nobody plays (the evaluators may be starting).
         """
@@ -126,18 +126,18 @@ class Shares:
         self.credits.revise(self._wanted(games), now)
         news = []
         for session, player in self._players.items():
-            limit, told = self.credits.limit(session), player.told
+            limit, sent = self.credits.limit(session), player.sent
             # Never more games than leaves in flight, because each game waits for at least one leaf.
-            own_games = min(games[session], limit, GROWTH * told.games)
+            own_games = min(games[session], limit, GROWTH * sent.games)
             # A cut is told at once; otherwise the player would be refused for using credits that it believes
             # it has.
-            is_less = limit < told.credits
-            if is_less or is_worth_telling(limit, told.credits) or is_worth_telling(own_games, told.games):
-                player.is_untold = True
-            if player.is_untold:
-                player.told = Share(limit, own_games)
-                news.append((session, player.told))
-            player.is_untold = False  # the caller reports who could not be reached
+            is_less = limit < sent.credits
+            if is_less or has_changed_much(limit, sent.credits) or has_changed_much(own_games, sent.games):
+                player.is_unsent = True
+            if player.is_unsent:
+                player.sent = Share(limit, own_games)
+                news.append((session, player.sent))
+            player.is_unsent = False  # the caller reports who could not be reached
         return news
 
     def _wanted(self, games: Mapping[int, int]) -> dict[int, int]:
@@ -151,13 +151,13 @@ class Shares:
             limit = self.credits.limit(session)
             own = share if not idle else min(share, limit)
             own = self.credits.minimum if idle >= IDLE_REVISIONS else own
-            if is_worth_telling(own, limit):
+            if has_changed_much(own, limit):
                 wanted[session] = own
         return wanted
 
-    def untold(self, session: int) -> None:
+    def mark_unsent(self, session: int) -> None:
         """Note that this player could not be told its share: it is told at the next revision."""
-        self._players[session].is_untold = True
+        self._players[session].is_unsent = True
 
 
 def effective_number(used: list[float]) -> float:

@@ -214,9 +214,9 @@ def fetch(archive: Archive, folder: Path) -> None:
 
 def upload(archive: Archive, folder: Path) -> None:
     """Archive the newest checkpoint, and remove archived ones that are no longer in `folder`. Raises as
-    `Archive.keep_checkpoint`."""
+    `Archive.archive_checkpoint`."""
     files = [file for path in _states(folder) for file in (path.with_suffix(".safetensors"), path)]
-    archive.keep_checkpoint(files, newest=2)
+    archive.archive_checkpoint(files, newest=2)
 
 
 def _states(folder: Path) -> list[Path]:

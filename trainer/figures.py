@@ -69,7 +69,7 @@ class Figures:
     """Games since the start, by the status of their answer."""
     commits: Histogram = field(default_factory=histogram)
     """Seconds that checking and committing a batch of games took."""
-    trouble: str = ""
+    not_stored: str = ""
     """Why games cannot be stored at the moment (`why_not_stored`)."""
     turn: Turn | None = None
     paces: tuple[float, Rate, Rate] | None = None
@@ -123,7 +123,7 @@ class Figures:
             done, wanted = (Rate(PACE_SECONDS, PACE_APART, n, now) for n in (turn.samples, turn.allowed))
             self.paces = now, done, wanted
 
-    def kept_up(self, now: float) -> float | None:
+    def training_share(self, now: float) -> float | None:
         """Return the samples trained on in the last hour as a share of those that its games allowed; None if
         it is unknown, or training waits for games."""
         if self.turn is None or self.turn.allowed is None or self.paces is None:
@@ -146,10 +146,10 @@ class Figures:
         see `why_not_stored`."""
         self.newest_games, self.minutes = watch.figures(), run.training.minutes
         self.rate.note(run.store.totals.games.total(), now)
-        self.trouble = why_not_stored(run, commit_seconds)
+        self.not_stored = why_not_stored(run, commit_seconds)
         figures = self.as_dict(run.store.totals, now)
         hours = hours_until_full(run, figures["games_per_h"], keep_games)
-        figures["alerts"] = self.alerts = watch.alerts(figures, hours, self.kept_up(now))
+        figures["alerts"] = self.alerts = watch.alerts(figures, hours, self.training_share(now))
         return figures
 
     def write_last(self, run: Run, curves: Curves) -> None:
@@ -168,8 +168,8 @@ class Figures:
         steps, held_out = self.steps, self.held_out
         shares = self.turn.outcome_shares if self.turn else {}
         waiting_for = self.turn.waiting_for if self.turn else LOADING
-        if self.trouble:
-            waiting_for = f"games to be stored: {self.trouble}"
+        if self.not_stored:
+            waiting_for = f"games to be stored: {self.not_stored}"
         return {
             "games": games,
             "positions": totals.positions,
@@ -202,7 +202,7 @@ class Figures:
             "architecture": self.architecture,
             "damaged": self.damaged.count if self.damaged else 0,
             "waiting_for": waiting_for,
-            "not_stored": self.trouble,
+            "not_stored": self.not_stored,
             "alerts": list(self.alerts),
             "resignation": dict(self.resignation),
         }
@@ -225,8 +225,8 @@ def why_not_stored(run: Run, commit_seconds: float = 0.0) -> str:
         lasted = f"a commit has lasted {commit_seconds:.0f} s"
         return f"{lasted}: {disks} does not answer. Look at the mount or the network"
     folder = run.folder.path
-    if run.committer.trouble:
-        return run.committer.trouble
+    if run.committer.error:
+        return run.committer.error
     try:
         free = shutil.disk_usage(folder).free
     except OSError as error:
@@ -407,7 +407,7 @@ STATUSES = (STORED, DUPLICATE, CONFLICT, REJECTED, RETRY)
 def watched(figures: Figures, run: Run, is_connected: Callable[[], bool]) -> Watched:
     """Return what the metrics port serves. `is_connected()`: whether there is a session with azserver."""
 
-    def told() -> Mapping[str, Any]:
+    def read_figures() -> Mapping[str, Any]:
         usual = figures.as_dict(run.store.totals, time.monotonic())
         # An alert is its name and a sentence; the metric has a line for each name.
         names = [alert.partition(":")[0] for alert in figures.alerts]
@@ -426,6 +426,6 @@ def watched(figures: Figures, run: Run, is_connected: Callable[[], bool]) -> Wat
     def not_ready() -> str:
         if not is_connected():
             return "no session with azserver"
-        return f"games are not being stored: {figures.trouble}" if figures.trouble else ""
+        return f"games are not being stored: {figures.not_stored}" if figures.not_stored else ""
 
-    return Watched(METRICS, told, not_ready, run.folder.path)
+    return Watched(METRICS, read_figures, not_ready, run.folder.path)

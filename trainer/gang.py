@@ -97,7 +97,7 @@ class Gang(Ranks):
 
     def begin(self, step: int, weights: Callable[[], bytes], optimizer_state: Mapping[str, Any]) -> None:
         """Raises Fatal if a rank does not join, or is lost."""
-        self._store.set("rank 0", json.dumps(self._told()))
+        self._store.set("rank 0", json.dumps(self._shared_settings()))
         with as_lost_rank():
             self._join()
         buffer = io.BytesIO()
@@ -124,7 +124,7 @@ class Gang(Ranks):
         children = Children()
 
         def ended(name: str, code: int) -> None:
-            told = children.told_error(name)
+            told = children.reported_error(name)
             # A restart would end in the same way.
             if code in NOT_RETRIED:
                 raise Fatal(f"{name}: {told}", Exit(code))
@@ -147,7 +147,7 @@ class Gang(Ranks):
         and Fatal(CONFIG) if it has other settings for its steps."""
         with as_lost_rank():
             self._store.wait(["rank 0"], FOREVER)
-            theirs, ours = json.loads(self._store.get("rank 0")), self._told()
+            theirs, ours = json.loads(self._store.get("rank 0")), self._shared_settings()
             for name, one in ours.items():
                 if theirs.get(name) != one:
                     text = f"{name} is {one} at rank {self._place.rank}, and {theirs.get(name)} at rank 0"
@@ -181,7 +181,7 @@ class Gang(Ranks):
         for one, part in zip(ours, parts, strict=True):
             one.copy_(part.view_as(one))
 
-    def _told(self) -> dict[str, Any]:
+    def _shared_settings(self) -> dict[str, Any]:
         """Return what must be the same for all ranks."""
         config = self._place.config
         optimizer, loss = dataclasses.asdict(config.optimizer.filled_in()), dataclasses.asdict(config.loss)

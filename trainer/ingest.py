@@ -199,9 +199,9 @@ class Committer:
         return self._store.totals.newest_version
 
     @property
-    def trouble(self) -> str:
+    def error(self) -> str:
         """Why no game can be stored at the moment; "" if the last commit succeeded."""
-        return self._store.trouble or (self._archive.trouble if self._archive else "")
+        return self._store.error or (self._archive.error if self._archive else "")
 
     def process(self, jobs: Sequence[Job], newest_version: int) -> Committed:
         """Check all jobs, commit and archive them together. Once this returns they may be acknowledged.
@@ -211,12 +211,12 @@ class Committer:
         if self._archive is None:
             return self._commit(jobs, newest_version)
         # Store nothing more until the archive has all that is stored.
-        if self._archive.keep(self._store):
+        if self._archive.archive_games(self._store):
             result, before = self._commit(jobs, newest_version), self._waiting
             if before is not None:
                 games, players = before.games + result.games, before.players + result.players
                 result = replace(result, games=games, players=players, old=before.old + result.old)
-            if self._archive.keep(self._store):
+            if self._archive.archive_games(self._store):
                 self._waiting, self._last_seq = None, result.last_seq
                 return result
             self._waiting = result

@@ -42,7 +42,7 @@ class SampleBudget:
     beyond the allowed ones, which new positions need not make up for."""
 
     @property
-    def owed(self) -> float:
+    def due(self) -> float:
         """Samples that may be made now."""
         return self.allowed - self.samples - self.forgiven
 
@@ -51,7 +51,7 @@ class SampleBudget:
         `samples_per_position` says, such as those for a backlog far larger than the window."""
         # And a step, for which samples are saved up: a small window with large steps is trained on, too.
         most = self.samples_per_position * window_targets + self.batch
-        self.forgiven += max(0.0, self.owed - most)
+        self.forgiven += max(0.0, self.due - most)
 
     def add_positions(self, positions: int) -> None:
         """Add positions that arrived for training."""
@@ -72,7 +72,7 @@ class SampleBudget:
         # From an empty window nothing can be drawn, whatever the settings say.
         if window_positions < max(self.min_positions, 1):
             return 0
-        return max(int(self.owed // self.batch), 0)
+        return max(int(self.due // self.batch), 0)
 
     def waiting_for(self, window_positions: int) -> str:
         """Return what the next step waits for, as text for people; "" if it waits for nothing."""
@@ -83,7 +83,7 @@ class SampleBudget:
             # After a restart there have been steps already.
             return f"{missing:,} more positions before the {'next' if self.samples else 'first'} step"
         # Told in positions, because people see these arrive.
-        missing = math.ceil((self.batch - self.owed) / self.samples_per_position)
+        missing = math.ceil((self.batch - self.due) / self.samples_per_position)
         return f"{max(missing, 1):,} more positions for the next step"
 
 
@@ -140,7 +140,7 @@ class Quarantine:
         budget, allowed = self._budget, positions * self._budget.allowed / max(1, self._budget.learned_from)
         budget.learned_from -= positions
         budget.allowed -= allowed
-        forgiven = min(0.0, budget.owed)
+        forgiven = min(0.0, budget.due)
         budget.forgiven += forgiven
         self._taken[player] = Taken(positions, allowed, forgiven)
         self.players |= {player}

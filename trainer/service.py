@@ -87,7 +87,7 @@ class Service:
         self._ingest = IngestTable()
         self._jobs: deque[Job] = deque()
         """Games to check; the ingest table bounds their number."""
-        self._fresh: deque[tuple[GameRecord, str]] = deque()
+        self._new_games: deque[tuple[GameRecord, str]] = deque()
         """Games that training has not seen yet, with their players."""
         self._last_seq = 0
         self._is_filled = False
@@ -97,8 +97,8 @@ class Service:
         self._stopping = False
         """Whether new games are sent back, because the trainer is ending."""
         self._server_weights = ServerWeights(self._connection.send)
-        self._games_came = asyncio.Event()
-        self._work_came = asyncio.Event()
+        self._has_games = asyncio.Event()
+        self._has_work = asyncio.Event()
         self._saved = asyncio.Event()
         """Set when there is a checkpoint that is not archived yet."""
         self._joined: asyncio.Future[Welcome] = asyncio.get_running_loop().create_future()
@@ -167,12 +167,12 @@ class Service:
         reporting = group.create_task(self._report(run, watch, curves))
         uploading = group.create_task(self._upload_checkpoints(run))
         # The first turn needs no new game: the window is filled from the store.
-        self._work_came.set()
+        self._has_work.set()
         await stop.finishing.wait()
         self._stopping = True
         # Both tasks may be waiting for work: wake them, so that they see the stop.
-        self._games_came.set()
-        self._work_came.set()
+        self._has_games.set()
+        self._has_work.set()
         await asyncio.wait(tasks)
         # Publish before the checkpoint, which must contain the newest offered version.
         await self._weights.publish_last(run)
@@ -236,11 +236,11 @@ class Service:
             if len(frames) != 1:
                 self._on_unreadable(encode(message), f"a game of {len(frames)} frames, expected 1")
                 return
-            has_room = not self._stopping and len(self._fresh) < FRESH_LIMIT
+            has_room = not self._stopping and len(self._new_games) < FRESH_LIMIT
             found = self._ingest.on_game(message, bytes(frames[0]), has_room=has_room)
             if isinstance(found, Job):
                 self._jobs.append(found)
-                self._games_came.set()
+                self._has_games.set()
             elif found is not None:
                 self._connection.send(found)
         elif not self._weights.on_message(message, time.monotonic()):
@@ -258,8 +258,8 @@ class Service:
         loop = asyncio.get_running_loop()
         # Until the last job: games accepted before the stop are still stored and answered.
         while not stop.finishing.is_set() or self._jobs:
-            await self._games_came.wait()
-            self._games_came.clear()
+            await self._has_games.wait()
+            self._has_games.clear()
             unwatched: list[GameRecord] = []
             while self._jobs:
                 most = JOBS_PER_COMMIT if run.archive is None else archive.GAMES
@@ -295,13 +295,13 @@ class Service:
                     reach("trainer.acknowledged")
                 # Until the window is filled, `_fill` reads new games from the store.
                 if self._is_filled:
-                    self._fresh.extend(played)
+                    self._new_games.extend(played)
                 if result.old:
                     text = "%d games are stored but not trained on: see --samples.stale-versions"
                     log.warning(text, result.old)
                 unwatched = trusted
                 self._last_seq = result.last_seq
-                self._work_came.set()
+                self._has_work.set()
                 if run.archive is not None:
                     await asyncio.sleep(max(0.0, begun + archive.SECONDS - time.monotonic()))
             self._watch_games(watch, unwatched)
@@ -323,7 +323,7 @@ class Service:
         threshold of resignation anew, as at the start."""
         while not stop.finishing.is_set():
             self._is_filled = False
-            self._fresh.clear()  # `_fill` reads these games from the store
+            self._new_games.clear()  # `_fill` reads these games from the store
             held = run.training.quarantine.players
             await self.in_training_thread(run.training.follow_quarantine, run.reader)
             if run.training.quarantine.players != held:
@@ -365,20 +365,20 @@ class Service:
     async def _train(self, run: Run, stop: Stop) -> None:
         saved_step, save_at = run.training.step, time.monotonic() + self._config.publishing.checkpoint_seconds
         while not stop.finishing.is_set():
-            await self._work_came.wait()
-            self._work_came.clear()
+            await self._has_work.wait()
+            self._has_work.clear()
             if not await self.in_training_thread(run.training.follows_quarantine, run.reader):
                 log.warning("the quarantine has changed: the window is filled again")
                 return
             # Take the games that are there now; the event loop may add others while the thread works.
-            came = [self._fresh.popleft() for _ in range(len(self._fresh))]
+            came = [self._new_games.popleft() for _ in range(len(self._new_games))]
             games, players = [record for record, _ in came], [player for _, player in came]
             last_seq, positions = self._last_seq, run.store.totals.positions
             turn = await self.in_training_thread(run.training.turn, games, last_seq, positions, players)
             self._figures.on_turn(turn, time.monotonic())
             # More steps are allowed already: the next turn needs no new game.
             if turn.more:
-                self._work_came.set()
+                self._has_work.set()
             await self._weights.publish_if_due(run, turn)
             now = time.monotonic()
             if turn.step > saved_step and now >= save_at:
@@ -413,7 +413,7 @@ class Service:
 
     def wake(self) -> None:
         """Make training check what is due."""
-        self._work_came.set()
+        self._has_work.set()
 
     async def save(self, run: Run) -> bool:
         """Write a checkpoint. Returns False when the disk does not take it. A full disk must not stop

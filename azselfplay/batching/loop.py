@@ -29,10 +29,10 @@ from azselfplay.batching.queue import (
     MAX_WRONG,
     LeafQueue,
     games_each,
-    is_worth_telling,
+    has_changed_much,
     rows_a_slot,
 )
-from azselfplay.batching.ring import Layout, Wish
+from azselfplay.batching.ring import Demand, Layout
 from azselfplay.batching.rings import Filled, Ring, Rings
 from azselfplay.games.packed import LegalMasks
 from azselfplay.games.spec import Game
@@ -165,7 +165,7 @@ class EvaluatorLoop:
         self._last_done = 0.0
         self._seen: dict[tuple[Ring, int], float] = {}
         """When each owner last sent leaves."""
-        self._wish = Wish(0, 0)
+        self._demand = Demand(0, 0)
         self._counts = _Counts()
         self._report_at = 0.0
 
@@ -197,7 +197,7 @@ class EvaluatorLoop:
         # Once a second, report what has happened, and tell the producers how much to send.
         if (now := self._clock()) >= self._report_at:
             self._report_at = now + REPORT_EVERY
-            self._tell()
+            self._update_demand()
             counts, self._counts = self._counts, _Counts()
             waiting = self._queue.rows + self._busy_rows
             worked = bool(counts.batches or counts.busy)
@@ -231,7 +231,7 @@ class EvaluatorLoop:
                     for leaves in self.rings.read(ring, now):
                         self._put(leaves)
                     # A producer that has just said HELLO does not know the wish yet.
-                    ring.tell(self._wish)
+                    ring.send_demand(self._demand)
                 case Rings() as rings:
                     rings.accept()
                 case _:
@@ -275,7 +275,7 @@ class EvaluatorLoop:
             elif self._described() != described:
                 self._control.ready(self._network)
             self._control.loaded(weights)
-            self._tell()
+            self._update_demand()
 
     def _described(self) -> tuple[int, str]:
         return self._network.target_rows, self._network.device_name
@@ -411,7 +411,7 @@ class EvaluatorLoop:
 
     # ---- Figures and wishes -------------------------------------------------------------------
 
-    def _tell(self) -> None:
+    def _update_demand(self) -> None:
         """Tell the producers how many games to play, and how many rows to put into a slot. All games together
         have enough leaves for the batches on the device, one more that waits, and those still in the
         searches."""
@@ -426,10 +426,10 @@ class EvaluatorLoop:
         games = self._games or games_each(needed, owners)
         rows = rows_a_slot(target, owners)
         # A small change is not worth beginning or ending games for.
-        if is_worth_telling(games, self._wish.games) or is_worth_telling(rows, self._wish.rows):
-            self._wish = Wish(games, rows)
+        if has_changed_much(games, self._demand.games) or has_changed_much(rows, self._demand.rows):
+            self._demand = Demand(games, rows)
         for ring in self.rings.rings:
-            ring.tell(self._wish)
+            ring.send_demand(self._demand)
 
 
 def open_device(device: str, game: Game, history: int, threads: int) -> Network:

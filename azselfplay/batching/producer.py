@@ -20,7 +20,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from azselfplay.batching.ring import LOOK_AT_HEAD, MOST_BYTES, Header, Layout, RingMemory, Wish, create, hello
+from azselfplay.batching.ring import (
+    LOOK_AT_HEAD,
+    MOST_BYTES,
+    Demand,
+    Header,
+    Layout,
+    RingMemory,
+    create,
+    hello,
+)
 from azselfplay.search.evaluator import Evaluations
 
 REDIAL = 0.25
@@ -63,7 +72,7 @@ class Events:
     answered: Callable[[Leaves, Evaluations, int], None]
     """`answered(leaves, evaluations, refused)`. The arrays are the slot's, and valid during the call only.
     `refused`: how many rows have no answer, and never will (see `answered_runs`)."""
-    wished: Callable[[Wish], None]
+    demanded: Callable[[Demand], None]
     """The evaluator has stated its first wish, or has changed its wish."""
     lost: Callable[[list[Leaves]], None]
     """The connection has ended. The argument holds the unanswered leaves, in the order of sending."""
@@ -88,7 +97,7 @@ class RingClient:
         """By slot, in the order of sending."""
         self.sent_rows = 0
         """Rows that have no answer yet."""
-        self.wish = Wish(0, 0)
+        self.demand = Demand(0, 0)
         """What the evaluator wants; zeros while there is no evaluator."""
         self._out = bytearray()
         self._is_home = True
@@ -210,7 +219,7 @@ class RingClient:
         returned = list(self._sent.values())
         self._socket = self._memory = None
         self._sent, self._free, self._out = {}, [], bytearray()
-        self.sent_rows, self.wish = 0, Wish(0, 0)
+        self.sent_rows, self.demand = 0, Demand(0, 0)
         return returned
 
     # ---- Answers ------------------------------------------------------------------------------
@@ -229,8 +238,8 @@ class RingClient:
             return
         for index in data:
             if index == LOOK_AT_HEAD:
-                self.wish = memory.wish
-                self._events.wished(self.wish)
+                self.demand = memory.demand
+                self._events.demanded(self.demand)
             elif index in self._sent:
                 leaves, slot = self._sent.pop(index), memory.slots[index]
                 self.sent_rows -= leaves.rows

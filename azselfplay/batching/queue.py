@@ -27,7 +27,7 @@ MOST_GAMES = 2048
 """Most games of one process: with 800 simulations a move they take about 3.5 GB."""
 LEAST_GAMES = 16
 """Fewest games of one process: a slot or a message with fewer leaves costs more than its leaves do."""
-WORTH_TELLING = 1.25
+MUCH = 1.25
 """Factor by which a number must have changed before a player is told the new one."""
 MAX_STARTS = 2
 """Evaluators that may die over the same rows before the rows are refused."""
@@ -176,6 +176,6 @@ def rows_a_slot(target_rows: int, owners: int) -> int:
     return max(LEAST_GAMES, min(SLOT_ROWS, target_rows, 2 * target_rows // owners))
 
 
-def is_worth_telling(new: int, told: int) -> bool:
+def has_changed_much(new: int, sent: int) -> bool:
     """Return whether a number has changed enough to tell the players."""
-    return new > WORTH_TELLING * told or told > WORTH_TELLING * new
+    return new > MUCH * sent or sent > MUCH * new

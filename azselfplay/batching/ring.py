@@ -10,7 +10,7 @@ with its HELLO. So the memory outlives an evaluator that is killed; so does the 
 often an evaluator has begun to compute it. **Each connection has memory of its own**: an evaluator that was
 given up but still computes can write only into its old memory.
 
-    head   int64[HEAD_WORDS], written by the evaluator: what it wants of this producer (`Wish`)
+    head   int64[HEAD_WORDS], written by the evaluator: what it wants of this producer (`Demand`)
     slot   header int64[HEADER_WORDS] | features | counts | legal actions | priors | win, draw, loss
     slot   ...
 
@@ -84,7 +84,7 @@ class Header(NamedTuple):
     """Rows that are not answered, and never will be: their probability of a win is `REFUSED`."""
 
 
-class Wish(NamedTuple):
+class Demand(NamedTuple):
     """What the evaluator wants of a producer; the first words of the head."""
 
     games: int
@@ -198,12 +198,12 @@ class RingMemory:
         self.slots = [Slot(self._memory, layout, index) for index in range(layout.slots)]
 
     @property
-    def wish(self) -> Wish:
-        return Wish(*self._head[:2].tolist())
+    def demand(self) -> Demand:
+        return Demand(*self._head[:2].tolist())
 
-    @wish.setter
-    def wish(self, wish: Wish) -> None:
-        self._head[:2] = wish
+    @demand.setter
+    def demand(self, demand: Demand) -> None:
+        self._head[:2] = demand
 
 
 def create(layout: Layout) -> tuple[RingMemory, int]:

@@ -27,11 +27,11 @@ from azselfplay.batching.ring import (
     REFUSED,
     SLOT_ROWS,
     BadRing,
+    Demand,
     Header,
     Layout,
     RingMemory,
     Slot,
-    Wish,
     attach,
 )
 from azselfplay.host.ports import listen
@@ -113,20 +113,20 @@ class Ring:
         self.is_open = True
         self.name = "a producer without a name"
         self.memory: RingMemory
-        self._said_hello = False
+        self._has_hello = False
         self._held: set[int] = set()
         """Slots that the evaluator holds at the moment."""
-        self._told = Wish(0, 0)
+        self._sent = Demand(0, 0)
         self._out = bytearray()
 
     def read(self, layout: Layout, now: float) -> list[Filled] | None:
         """Return newly filled slots; None at the end of the connection. Raises BadRing."""
-        if not self._said_hello:
+        if not self._has_hello:
             data, descriptors, _, _ = socket.recv_fds(self.connection, HELLO_BYTES, 4)
             if not data and not descriptors:
                 return None
             self.memory, self.name = attach(data, descriptors, layout)
-            self._said_hello = True
+            self._has_hello = True
             return []
         data = self.connection.recv(MOST_BYTES)
         return [self._filled(index, layout, now) for index in data] if data else None
@@ -150,17 +150,17 @@ class Ring:
     @property
     def is_up(self) -> bool:
         """Return whether its producer has said HELLO and is still there."""
-        return self._said_hello and self.is_open
+        return self._has_hello and self.is_open
 
     def give_back(self, index: int) -> None:
         """Return a slot to the producer with the next `flush`."""
         self._held.discard(index)
         self._out.append(index)
 
-    def tell(self, wish: Wish) -> None:
+    def send_demand(self, demand: Demand) -> None:
         """Tell the producer what is wanted of it, if that has changed."""
-        if self.is_up and self._told != wish:
-            self._told = self.memory.wish = wish
+        if self.is_up and self._sent != demand:
+            self._sent = self.memory.demand = demand
             self._out.append(LOOK_AT_HEAD)
 
     def flush(self) -> bool:

@@ -117,7 +117,7 @@ def is_warning(alert: str) -> bool:
     return advice is not None and advice.is_warning
 
 
-def told(alert: str) -> str:
+def with_advice(alert: str) -> str:
     """Return an alert as the trainer sends it (`NAME: what was seen`), followed by what to do next and where
     to read more."""
     name = alert.partition(":")[0]

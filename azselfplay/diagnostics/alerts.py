@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from azselfplay.diagnostics.advice import ADVICE, told
+from azselfplay.diagnostics.advice import ADVICE, with_advice
 from azselfplay.diagnostics.stretches import Stretch
 from azselfplay.games.spec import PLY_CAP, Game
 from azselfplay.games.stubs import Movers
@@ -121,7 +121,7 @@ class Signs:
     lag: float | None = None
     """Weights versions that the newest games are behind (median); None: unknown."""
     samples_per_position: float | None = None
-    kept_up: float | None = None
+    training_share: float | None = None
     """Samples trained on in the last hour as a share of those that its games allowed; None: unknown, or
     training waits for games."""
     disk_hours: float | None = None
@@ -261,9 +261,11 @@ def disk_fills(signs: Signs) -> str:
 
 @alert("training too slow")
 def too_slow(signs: Signs) -> str:
-    if signs.kept_up is None or signs.kept_up >= BEHIND:
+    if signs.training_share is None or signs.training_share >= BEHIND:
         return ""
-    return f"{signs.kept_up:.0%} of the samples for the last hour's games were made (limit {BEHIND:.0%})"
+    return (
+        f"{signs.training_share:.0%} of the samples for the last hour's games were made (limit {BEHIND:.0%})"
+    )
 
 
 @alert("memorising")
@@ -318,7 +320,7 @@ class Watch:
         self._stretches: deque[Stretch] = deque(maxlen=STRETCHES)
         self._lessons: deque[Lesson] = deque(maxlen=LESSONS)
         self._lags: deque[int] = deque(maxlen=NEWEST_GAMES)
-        self._told: dict[str, str] = {}
+        self._active: dict[str, str] = {}
 
     def on_games(self, records: Iterable[GameRecord], newest_version: int) -> None:
         """Count games that were just stored, while the server had weights `newest_version`."""
@@ -345,12 +347,13 @@ class Watch:
         self,
         figures: Mapping[str, Any],
         disk_hours: float | None = None,
-        kept_up: float | None = None,
+        training_share: float | None = None,
     ) -> list[str]:
         """Return short texts of all present alerts. Alerts that began or ended since the last call are
         logged.
 
-        figures: the trainer's figures, with the keys of docs/protocol.md. disk_hours, kept_up: see `Signs`.
+        figures: the trainer's figures, with the keys of docs/protocol.md. disk_hours, training_share: see
+        `Signs`.
         """
         # Keep one lesson per LESSON_STEPS steps, so that the lessons span enough of the training to be
         # compared.
@@ -361,14 +364,14 @@ class Watch:
             self._lessons.append(Lesson(figures["step"], policy, entropy, value, held_out))
         signs = Signs(
             self._game, list(self._stretches), list(self._lessons), self.lag,
-            figures["samples_per_position"], kept_up, disk_hours, figures["step"], self._network,
+            figures["samples_per_position"], training_share, disk_hours, figures["step"], self._network,
         )  # fmt: skip
         found = {name: f"{name}: {seen}" for name, seen in find_alerts(signs).items()}
         for name, text in found.items():
             # An alert is logged once, not at each call.
-            if name not in self._told:
-                log.warning("ALERT %s", told(text))
-        for name in self._told.keys() - found.keys():
+            if name not in self._active:
+                log.warning("ALERT %s", with_advice(text))
+        for name in self._active.keys() - found.keys():
             log.info("alert over: %s", name)
-        self._told = found
+        self._active = found
         return list(found.values())

@@ -83,9 +83,9 @@ def play_as_written(history: GameHistory, move: str) -> None:
 
 
 def in_notation(history: GameHistory, text: str) -> str:
-    """Return a move in the game's notation. `text` may also be as people write it (`said`; in chess Nf3,
-    exd5, 0-0, e8Q, with or without signs for check and marks). Text that names no legal move is returned
-    unchanged."""
+    """Return a move in the game's notation. `text` may also be as people write it (`display_moves`; in chess
+    Nf3, exd5, 0-0, e8Q, with or without signs for check and marks). Text that names no legal move is
+    returned unchanged."""
     game, state = history.game, history.state
     try:
         game.notation.action_from_text(state, text)
@@ -96,7 +96,7 @@ def in_notation(history: GameHistory, text: str) -> str:
             return text
         before = history.actions[-1] if history.actions else None
         for action in history.legal_actions().tolist():
-            (written,) = said(game, state[np.newaxis], [action], before)
+            (written,) = display_moves(game, state[np.newaxis], [action], before)
             if _plain(written) == _plain(text):
                 return game.notation.action_to_text(state, action)
     return text
@@ -110,7 +110,9 @@ def _plain(move: str) -> str:
 # ---- Moves as people write them ------------------------------------------------------------------
 
 
-def said(game: Game, positions: Positions, actions: Sequence[int], before: int | None = None) -> list[str]:
+def display_moves(
+    game: Game, positions: Positions, actions: Sequence[int], before: int | None = None
+) -> list[str]:
     """Return moves as people write them: `actions[i]` in `positions[i]` [n, state_words]. before: the action
     that led to the first position."""
     move = knowledge_of(game).words.move

@@ -56,21 +56,21 @@ class Allowance:
     """Allows LINES lines of one kind in WINDOW seconds; further lines are only counted. Pure."""
 
     def __init__(self) -> None:
-        self._begun: dict[Hashable, float] = {}
+        self._window_start: dict[Hashable, float] = {}
         self._written: Counter[Hashable] = Counter()
         self._unsaid: Counter[Hashable] = Counter()
 
     def admit(self, kind: Hashable, now: float) -> int | None:
         """Return None if this line must not be written, else the number of lines of its kind left out before
         it."""
-        if not 0 <= now - self._begun.get(kind, float("-inf")) < WINDOW:  # a clock may be set back
+        if not 0 <= now - self._window_start.get(kind, float("-inf")) < WINDOW:  # a clock may be set back
             # Texts that peers choose must not fill the memory. Forgetting all kinds lets a few more lines
             # through.
-            if len(self._begun) >= KINDS:
-                self._begun.clear()
+            if len(self._window_start) >= KINDS:
+                self._window_start.clear()
                 self._written.clear()
                 self._unsaid.clear()
-            self._begun[kind], self._written[kind] = now, 0
+            self._window_start[kind], self._written[kind] = now, 0
         if self._written[kind] >= LINES:
             self._unsaid[kind] += 1
             return None

@@ -1,7 +1,7 @@
 """Monitoring of a process over HTTP: /metrics, /livez and /readyz (docs/metrics.md).
 
 A table of `Metric` names figures that the process counts anyway. prometheus_client formats them on request,
-at most once in `KEEP_SECONDS`. The process's own event loop answers, with `asyncio.start_server`, so any
+at most once in `CACHE_SECONDS`. The process's own event loop answers, with `asyncio.start_server`, so any
 answer shows that the loop is running; a server in a thread would not show this. The connections, bytes and
 seconds that a client can cost are bounded.
 
@@ -39,10 +39,10 @@ SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.
 """Upper bounds of the buckets in a histogram of durations."""
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 """Upper bounds of the buckets in a histogram of batch sizes."""
-KEEP_SECONDS = 1.0
+CACHE_SECONDS = 1.0
 """Seconds for which the same metrics are returned to every request."""
 BEAT_SECONDS = 1.0
-STOOD_STILL = 5.0
+LONG_LAG = 5.0
 """Seconds of event loop lag from which a warning is logged."""
 BEATS = 60
 """The reported lag of the loop is the largest of this many beats."""
@@ -180,7 +180,7 @@ class Monitor:
         self._open: Counter[str] = Counter()
         """Connections by address."""
         self._faults = Faults(log)
-        self._kept, self._kept_at = b"", float("-inf")
+        self._text, self._answered_at = b"", float("-inf")
         self._lags: deque[float] = deque(maxlen=BEATS)
         self._beat: asyncio.TimerHandle | None = None
 
@@ -254,10 +254,10 @@ class Monitor:
 
             # The answer is kept for a moment, so that a hundred requests a second cost no more than one.
             now = time.monotonic()
-            if now - self._kept_at >= KEEP_SECONDS:
+            if now - self._answered_at >= CACHE_SECONDS:
                 assert self._registry is not None
-                self._kept, self._kept_at = generate_latest(self._registry), now
-            return HTTPStatus.OK, self._kept, CONTENT_TYPE_PLAIN_0_0_4
+                self._text, self._answered_at = generate_latest(self._registry), now
+            return HTTPStatus.OK, self._text, CONTENT_TYPE_PLAIN_0_0_4
         if path == "/livez":
             return _text(HTTPStatus.OK, "ok")
         if path == "/readyz":
@@ -289,7 +289,7 @@ class Monitor:
             # The delay of this callback is the time for which other work kept the loop busy.
             lag = max(0.0, loop.time() - due)
             self._lags.append(lag)
-            if lag >= STOOD_STILL:
+            if lag >= LONG_LAG:
                 log.warning("this process stood still for %.0f s: it was stopped, or has no processor", lag)
             self._next_beat(loop)
 

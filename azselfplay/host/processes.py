@@ -289,7 +289,7 @@ class Child:
     starts: int = 0
     tail: bytearray = field(default_factory=bytearray)
 
-    def told_error(self) -> str:
+    def reported_error(self) -> str:
         """Return the child's last line about an error, "" if there is none. For a bug, the line also names
         the exception."""
         lines = [line for line in self.lines() if line]
@@ -355,9 +355,9 @@ class Children:
         """Return the process ids of the children that run at this moment."""
         return {child.name: child.pid for child in self._children.values() if child.pid is not None}
 
-    def told_error(self, name: str) -> str:
+    def reported_error(self, name: str) -> str:
         """Return the last line about an error that the child's last process printed, "" if there is none."""
-        return self._children[name].told_error()
+        return self._children[name].reported_error()
 
     def restarts(self, prefix: str = "") -> int:
         """Return how often children whose names begin with `prefix` were restarted, in total."""
@@ -375,7 +375,7 @@ class Children:
         async def start_added() -> None:
             while True:
                 child = await self._new.get()
-                task = group.create_task(self._keep(child, stop))
+                task = group.create_task(self._supervise(child, stop))
                 if not child.serves:
                     served.add(task)
 
@@ -387,7 +387,7 @@ class Children:
                 await asyncio.wait(served)
             self._served_ended.set()
 
-    async def _keep(self, child: Child, stop: Stop) -> None:
+    async def _supervise(self, child: Child, stop: Stop) -> None:
         """Start the child, wait for its end, report it, wait, and start again."""
         ending = self._served_ended if child.serves else stop.finishing
         delay = self._backoff
@@ -411,11 +411,11 @@ class Children:
             # With the same settings, the child would end in the same way again.
             if code in NOT_RETRIED:
                 said = next((line for line in child.lines() if line[:1].isalnum()), "it said nothing")
-                raise Fatal(f"{child.name}: {child.told_error() or said}", Exit(code))
+                raise Fatal(f"{child.name}: {child.reported_error() or said}", Exit(code))
             # A child that ran for a while ended for another reason than the times before.
             if time.monotonic() - started > HEALTHY_AFTER:
                 delay = self._backoff
-            why = describe_exit(code) + (f": {told}" if (told := child.told_error()) else "")
+            why = describe_exit(code) + (f": {told}" if (told := child.reported_error()) else "")
             # One end may be an accident. The error has the same text each time: azrun says it once.
             if delay > self._backoff:
                 log.error("%s ends again and again (%s)", child.name, why)

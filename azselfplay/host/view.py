@@ -170,7 +170,7 @@ class View:
 
         self._title = title
         self._console = Console(file=stream or sys.stderr)
-        self._said_at = float("-inf")
+        self._printed_at = float("-inf")
         self._faults = Faults(log)
         self._live: Live | None = None
         # In a file or on a dumb terminal, a table that is redrawn would be noise.
@@ -206,8 +206,8 @@ class View:
                     table.add_row(*map(Text, row))
                 with self._while_it_is_there():
                     self._live.update(table, refresh=True)
-            elif now - self._said_at >= PLAIN_EVERY:
-                self._said_at = now
+            elif now - self._printed_at >= PLAIN_EVERY:
+                self._printed_at = now
                 self._write(as_line(f"{self._title}: {line(figures)}"))
 
     def note(self, text: str) -> None:

@@ -2,7 +2,7 @@
 new event; the end says what was finished and what to do with it. All functions are pure.
 
 `Milestones` finds new events by comparing the figures of STATUS with the previous ones, so the parts do not
-have to report events. `Troubles` reads errors from the parts' own logs and exit codes; the last error of a
+have to report events. `Failures` reads errors from the parts' own logs and exit codes; the last error of a
 part counts until the part has worked for a while without another.
 """
 
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from azselfplay.diagnostics.advice import told
+from azselfplay.diagnostics.advice import with_advice
 from azselfplay.host.exits import EXTRAS, Exit, is_installed
 from azselfplay.host.processes import describe_exit
 from azselfplay.host.runs import RunFolder
@@ -142,13 +142,13 @@ class Milestones:
 
         # The text of an alert contains changing figures; its name before the colon identifies it.
         alerts = {str(text).partition(":")[0]: str(text) for text in trainer.get("alerts") or ()}
-        new += [f"ALERT {told(text)}" for name, text in alerts.items() if name not in self._alerts]
+        new += [f"ALERT {with_advice(text)}" for name, text in alerts.items() if name not in self._alerts]
         self._alerts = set(alerts)
         return new
 
 
 @dataclass(frozen=True)
-class Trouble:
+class Failure:
     """An error of a part."""
 
     text: str
@@ -161,14 +161,14 @@ class Trouble:
     """Whether the part had already been asked to end."""
 
 
-class Troubles:
+class Failures:
     """The last error of each part, from its log and from its exit code. Pure; times are in seconds."""
 
     def __init__(self) -> None:
-        self._last: dict[str, Trouble] = {}
+        self._last: dict[str, Failure] = {}
         self._parts: dict[str, bytes] = {}
 
-    def said(self, part: str, output: bytes, now: float, step: int) -> list[str]:
+    def on_output(self, part: str, output: bytes, now: float, step: int) -> list[str]:
         """Read the output of a part. Returns the new errors in it: those that differ from the part's last
         error."""
         # The last piece waits for its newline. Its length is bounded, because a part may print anything.
@@ -188,7 +188,7 @@ class Troubles:
             # A part that tries again every second repeats the same error.
             if part not in self._last or self._last[part].text != text:
                 new.append(f"{part}: {text}")
-            self._last[part] = Trouble(text, now, step)
+            self._last[part] = Failure(text, now, step)
         return new
 
     def ended(self, part: str, code: int, why: str, now: float, step: int, *, asked: bool = False) -> None:
@@ -200,14 +200,14 @@ class Troubles:
         # A SIGKILL without an error message usually comes from the kernel when memory is full.
         if not why and code == -signal.SIGKILL and not asked:
             more = ": the machine may lack memory (`dmesg` says so)"
-        self._last[part] = Trouble(f"{describe_exit(code)}{more}", now, step, code, asked)
+        self._last[part] = Failure(f"{describe_exit(code)}{more}", now, step, code, asked)
 
     def current(self, now: float) -> dict[str, str]:
         """Return the errors that still count as unsolved, by part."""
         return {part: one.text for part, one in self._last.items() if now - one.at < FRESH}
 
-    def of_training(self, now: float, step: int, begun: int) -> tuple[str, Exit] | None:
-        """Return why training failed, and the exit status for it; None if it did not fail. `begun` and
+    def of_training(self, now: float, step: int, first_step: int) -> tuple[str, Exit] | None:
+        """Return why training failed, and the exit status for it; None if it did not fail. `first_step` and
         `step`: the training steps at the beginning and at the end."""
         # Look at the most important part first: without a trainer nothing is learned, whatever else failed.
         for part in ("trainer", "server", *sorted(self._last.keys() - {"trainer", "server"})):
@@ -216,7 +216,7 @@ class Troubles:
                 continue
             # A trainer that made steps after its error has recovered. Other parts count only if the run made
             # no steps at all.
-            if one.at_end or step <= (one.step if part == "trainer" else begun):
+            if one.at_end or step <= (one.step if part == "trainer" else first_step):
                 code = next((known for known in Exit if known and known == one.code), Exit.FOUND)
                 return f"{part}: {one.text}", code
         return None

@@ -67,7 +67,7 @@ def backup() -> int:
     config = load(BackupConfig, command="azplay backup", examples=BACKUP_EXAMPLES)
     from azselfplay.lab.backups import make_backup
 
-    about = make_backup(run_named(config.run, config.runs), config.to, _said("backup"))
+    about = make_backup(run_named(config.run, config.runs), config.to, _progress("backup"))
     print(f"{config.to}: {about}")
     return int(Exit.OK)
 
@@ -78,7 +78,7 @@ def restore() -> int:
     from azselfplay.lab.backups import restore as restore_run
 
     run = new_run(config.run, config.runs)
-    say = _said("restore")
+    say = _progress("restore")
     about = restore_run(config.backup, run, config.identity, verify_games=not config.hashes_only, say=say)
     print(f"{run.path}: {about}", flush=True)
     if config.train_for:
@@ -89,7 +89,7 @@ def restore() -> int:
     return int(Exit.OK)
 
 
-def _said(command: str) -> Callable[[str], None]:
+def _progress(command: str) -> Callable[[str], None]:
     def say(text: str) -> None:
         print(f"azplay {command}: {text}", file=sys.stderr, flush=True)
 

@@ -25,7 +25,7 @@ from azselfplay.host.processes import Children
 from azselfplay.host.runs import RunFolder, has_final_figures
 from azselfplay.host.view import View
 from azselfplay.lab.azrun_config import TRAINER_GRACE, Commands, RunConfig, run_name
-from azselfplay.lab.azrun_texts import Milestones, Troubles, beginning, ending
+from azselfplay.lab.azrun_texts import Failures, Milestones, beginning, ending
 from azselfplay.link.connection import Connection
 from azselfplay.link.sockets import new_context
 from protocol.messages import PROTOCOL_VERSION, GetStatus, Hello, Message, Status
@@ -90,9 +90,9 @@ class Launcher:
         self._ready_for_clients = asyncio.Event()
         self._no_workers = asyncio.Event()
         self._is_ending = False
-        self._troubles = Troubles()
+        self._failures = Failures()
         # Read from the folder, because a continued run has steps already.
-        self._begun = self._step()
+        self._first_step = self._step()
 
     async def main(self, stop: Stop) -> None:
         """Run until the time is over or a signal comes; then end players, trainer and server. If the parts of
@@ -173,7 +173,10 @@ class Launcher:
     def report(self) -> int:
         """Print the summary for scripts, and, on the standard error, what was finished and what to do now.
         Returns the exit status."""
-        why, status = self._troubles.of_training(time.monotonic(), self._step(), self._begun) or ("", Exit.OK)
+        why, status = self._failures.of_training(time.monotonic(), self._step(), self._first_step) or (
+            "",
+            Exit.OK,
+        )
         try:
             print(json.dumps(self.summary()), flush=True)
         except BrokenPipeError:
@@ -210,7 +213,7 @@ class Launcher:
                 # At the end the parts leave one after the other; these changes are not reported.
                 for text in [] if self._is_ending else milestones.lines(self.figures):
                     view.note(f"{datetime.now():%H:%M:%S} {text}")
-                troubles = self._troubles.current(time.monotonic())
+                troubles = self._failures.current(time.monotonic())
                 view.update({**self.figures, "troubles": troubles}, time.monotonic())
 
         connection = Connection(context, f"tcp://127.0.0.1:{self.port}", hello, on_message=on_message)
@@ -226,21 +229,21 @@ class Launcher:
     def _parts(self, view: View) -> list[Part]:
         self.folder.logs.mkdir(parents=True, exist_ok=True)
 
-        def said(name: str, log_file: LogFile, output: bytes) -> None:
+        def on_output(name: str, log_file: LogFile, output: bytes) -> None:
             # Write all output to the file, including lines that are not shown.
             log_file.write(output)
-            for text in self._troubles.said(name, output, time.monotonic(), self._step()):
+            for text in self._failures.on_output(name, output, time.monotonic(), self._step()):
                 view.note(f"{datetime.now():%H:%M:%S} {text}")
 
         def ended(part: Part, code: int) -> None:
-            asked, why = part.stop.finishing.is_set(), part.children.told_error(part.name)
+            asked, why = part.stop.finishing.is_set(), part.children.reported_error(part.name)
             # Once a part was asked to end, errors matter only for the trainer, which still writes the last
             # weights.
             if not asked or part.name == "trainer":
-                self._troubles.ended(part.name, code, why, time.monotonic(), self._step(), asked=asked)
+                self._failures.ended(part.name, code, why, time.monotonic(), self._step(), asked=asked)
 
         return [
-            Part(name, argv, self._graces[name], partial(said, name, log_file), ended)
+            Part(name, argv, self._graces[name], partial(on_output, name, log_file), ended)
             for name, argv in self.commands.items()
             for log_file in [LogFile(self.folder.logs / f"azrun-{name}.log")]
         ]

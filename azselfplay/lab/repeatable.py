@@ -254,7 +254,7 @@ class RepeatableRun:
         if self.settings.resignation.mistakes:
             newest = number * self.games
             safe = resign_threshold(self.settings, self.game, self._run.reader, newest)
-            resigning.heard(safe.threshold)
+            resigning.set_threshold(safe.threshold)
         numbers = iter(range(number * self.games, (number + 1) * self.games))
         played: dict[int, GameRecord] = {}
 

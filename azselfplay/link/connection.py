@@ -241,7 +241,7 @@ class Connection:
     def _on_frames(self, frames: list[memoryview]) -> None:
         self._has_ended = False
         # Even a message that cannot be decoded shows that the server is there.
-        self._redial.heard()
+        self._redial.received()
         try:
             message = decode(frames[0])
         except BadMessage as error:
@@ -356,7 +356,7 @@ class Redial:
         """Note that a session has begun: a message alone may come from a server that ends each connection."""
         self._after_end = AFTER_AN_END
 
-    def heard(self) -> None:
+    def received(self) -> None:
         """Note that a message has come."""
         self._quiet_since, self._wait = math.inf, FIRST_REDIAL
 

@@ -235,7 +235,7 @@ class Door:
         if not data:
             self._drop(connection, "")
             return
-        connection.heard = self._clock()
+        connection.last_received = self._clock()
         self._read(connection, connection.incoming.feed(data), len(data))
 
     def _read(self, connection: DoorConnection, messages: Iterator[list[memoryview]], size: int = 0) -> None:
@@ -284,7 +284,7 @@ class Door:
 
     def _read_on(self, connection: DoorConnection, messages: Iterator[list[memoryview]]) -> None:
         if not connection.broken:
-            connection.heard = self._clock()  # the peer was not silent: we did not read
+            connection.last_received = self._clock()  # the peer was not silent: we did not read
             self._read(connection, messages)
 
     # ---- ends -------------------------------------------------------------------------------
@@ -298,7 +298,10 @@ class Door:
         self._dials.tidy(now)
         patience = self._limits.ping_patience
         for connection in self._connections.values():
-            if not connection.incoming.ready and now - connection.began >= self._limits.handshake_patience:
+            if (
+                not connection.incoming.ready
+                and now - connection.connected_at >= self._limits.handshake_patience
+            ):
                 self.cut_off(connection.peer, "it has not finished its handshake in time")
             if connection.is_dead(now, patience):
                 self._drop_soon(connection, f"nothing heard for {patience:g} s after a PING")

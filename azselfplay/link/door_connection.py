@@ -82,7 +82,7 @@ class DoorConnection:
         self.incoming = incoming
         self.unsent: deque[memoryview] = deque()
         self.unsent_size = 0
-        self.heard = self.pinged = self.began = now
+        self.last_received = self.pinged = self.connected_at = now
         self.talk = Pace(limits.talk, now)
         self.pause = 0.0
         """Seconds until more is read from it; set while one of its messages is handled."""
@@ -142,14 +142,18 @@ class DoorConnection:
     def ping_is_due(self, now: float, ping_after: float) -> bool:
         """Return whether to send a PING now: after `ping_after` seconds of silence, once in each silence."""
         # ZMTP 3.0 knows no PING, so such a peer's silence says nothing.
-        if not self.incoming.answers_pings or now - self.heard < ping_after or self.pinged > self.heard:
+        if (
+            not self.incoming.answers_pings
+            or now - self.last_received < ping_after
+            or self.pinged > self.last_received
+        ):
             return False
         self.pinged = now
         return True
 
     def is_dead(self, now: float, patience: float) -> bool:
         """Return whether the peer has left a PING unanswered for `patience` seconds."""
-        return self.pinged > self.heard and now - self.pinged >= patience
+        return self.pinged > self.last_received and now - self.pinged >= patience
 
 
 @dataclass

@@ -57,7 +57,7 @@ def main() -> int:
         playouts = tuple(random_games(game, config.games))
     # Any exception that the game raises is the result to show.
     except Exception as error:
-        print(f"FAILED  random games cannot be played\n        {_said(error)}")
+        print(f"FAILED  random games cannot be played\n        {_error_text(error)}")
         return int(Exit.FOUND)
     failed = 0
     left_out = SPARSE_CHECKS if game.sparse is None else ()
@@ -104,11 +104,11 @@ def fault_of(check: Check, game: Game, playouts: Playouts) -> str:
         check(game, playouts)
     # Any exception that the game raises is the result to show.
     except Exception as error:
-        return _said(error)
+        return _error_text(error)
     return ""
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     from azselfplay.games.conformance import Nonconforming
 
     # Numba's messages contain colour codes; remove them.

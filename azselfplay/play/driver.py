@@ -355,15 +355,15 @@ class LineSplitter:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._begun = b""
+        self._partial = b""
         self._is_first = True
 
     def feed(self, data: bytes) -> list[Line]:
         """Return the lines that `data` completes, without their newlines."""
         # The last piece waits for its newline.
-        *ended, begun = (self._begun + data).split(b"\n")
+        *ended, begun = (self._partial + data).split(b"\n")
         # One byte more than the limit tells that a line is too long; the rest of it costs no memory.
-        self._begun = begun[: self._limit + 1]
+        self._partial = begun[: self._limit + 1]
         lines: list[Line] = [line if len(line) <= self._limit else None for line in ended]
         if lines and self._is_first:
             lines[0] = lines[0] and lines[0].removeprefix(codecs.BOM_UTF8)  # some Windows programs write one
@@ -372,7 +372,7 @@ class LineSplitter:
 
     def finish(self) -> list[Line]:
         """Return the last line, if the stream ended without a newline."""
-        return self.feed(b"\n") if self._begun else []
+        return self.feed(b"\n") if self._partial else []
 
 
 class Input:

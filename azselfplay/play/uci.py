@@ -157,7 +157,7 @@ class UciEngine:
         self.first_setup = options.setup
         self._loaded: Setup | None = None
         self._preparing: Setup | None = None
-        self._readyok_owed = 0
+        self._pending_readyok = 0
         self._pending: deque[Request] = deque()
         """Searches that were requested and have not begun. Each still needs a bestmove."""
         self._is_stopping = False
@@ -250,7 +250,7 @@ class UciEngine:
             # tells the GUI that clocks may start.
             if self.searching is not None and not self.searching.refusal:
                 return [Say("readyok")]
-            self._readyok_owed += 1
+            self._pending_readyok += 1
             return self._go_on()
         if name == "d":
             history = self.board.game_history
@@ -374,9 +374,9 @@ class UciEngine:
         # Options may have changed during the last preparation; then prepare again.
         is_ready = self._preparing is None and self._loaded == self.options.setup
         if is_ready:
-            orders += [Say("readyok")] * self._readyok_owed
-            self._readyok_owed = 0
-        while self._pending and self.searching is None and not self._readyok_owed:
+            orders += [Say("readyok")] * self._pending_readyok
+            self._pending_readyok = 0
+        while self._pending and self.searching is None and not self._pending_readyok:
             # A refusal needs no network.
             if not (is_ready or self._pending[0].refusal):
                 break
@@ -393,7 +393,7 @@ class UciEngine:
                 self.searching = None
                 orders.append(Say(best_move_line(nothing, self.dialect, gives_up=False)))
         # Load nothing before it is needed, because a GUI first sets its options, one by one.
-        waits = self._readyok_owed > 0 or (bool(self._pending) and self.searching is None)
+        waits = self._pending_readyok > 0 or (bool(self._pending) and self.searching is None)
         if waits and not is_ready and self._preparing is None:
             self._preparing = self.options.setup
             orders.append(Prepare(self.options.setup))

@@ -50,7 +50,7 @@ class SearchPool:
         self._waiting: dict[int, asyncio.Future[None]] = {}
         """By slot: the future that resolves when the tree's search is finished."""
         self._roots: list[int] = []
-        self._begun: list[int] = []
+        self._selecting: list[int] = []
         self._is_scheduled = False
         self._version = evaluator.version
         self._simulated = 0
@@ -80,7 +80,7 @@ class SearchPool:
                     self._simulated = 0
                     await asyncio.sleep(0)
         else:
-            await self._wait_for(tree, self._begun)
+            await self._wait_for(tree, self._selecting)
 
     async def _wait_for(self, tree: SearchTree, requested: list[int]) -> None:
         done = self._waiting[tree.slot] = asyncio.get_running_loop().create_future()
@@ -91,7 +91,7 @@ class SearchPool:
         finally:
             if not done.done() or done.cancelled():  # this coroutine was cancelled: give up its search
                 self._waiting.pop(tree.slot, None)
-                for slots in (self._roots, self._begun):
+                for slots in (self._roots, self._selecting):
                     if tree.slot in slots:
                         slots.remove(tree.slot)
                 self.forest.give_up(tree.slot)
@@ -107,13 +107,13 @@ class SearchPool:
     def _turn(self) -> None:
         """Begin the requested searches, and send the waiting leaves."""
         self._is_scheduled = False
-        requested = len(self._roots) + len(self._begun)
+        requested = len(self._roots) + len(self._selecting)
         if requested:
             rows = np.zeros(requested, ROW)
-            rows["slot"] = self._roots + self._begun
+            rows["slot"] = self._roots + self._selecting
             rows["what"][: len(self._roots)] = OPEN_ROOT
             rows["what"][len(self._roots) :] = SELECT
-            self._roots, self._begun = [], []
+            self._roots, self._selecting = [], []
             self._step(rows, NO_PRIORS, NO_WDL)
         if self.forest.outbox.used[0]:
             batch, sent = self.forest.take_leaves()
@@ -143,7 +143,7 @@ class SearchPool:
             elif became in (AGAIN, NO_ROW, GROW):
                 # Try again in the next turn: the work of one call is limited, or space or the outbox was
                 # full.
-                (self._roots if row["what"] == OPEN_ROOT else self._begun).append(slot)
+                (self._roots if row["what"] == OPEN_ROOT else self._selecting).append(slot)
                 self._schedule_turn()
             else:  # the answer came twice, or after its search was given up
                 assert became == STALE

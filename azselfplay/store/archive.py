@@ -55,7 +55,7 @@ ABANDONED_SECONDS = 600.0
 """Seconds after which an unfinished file counts as that of a writer that was killed."""
 READERS = 16
 """Most objects that are read back at once; together they have at most 2 * GAMES games."""
-TOLD_SECONDS = 30.0
+PROGRESS_SECONDS = 30.0
 """Seconds between two lines of the log while games are read back."""
 HASH_BYTES = 32
 ABOUT = "run.json"
@@ -282,7 +282,7 @@ class Archive:
         """`place`: the archive's name in messages."""
         self.last = 0
         """Number of the newest archived game; every game up to this one is archived."""
-        self.trouble = ""
+        self.error = ""
         """Why the archive takes no games at the moment; "" if it takes them."""
         self._objects = objects
         self._place = place
@@ -336,8 +336,8 @@ class Archive:
         log.info("archive %s: %d games read back", self._place, store.newest - before)
         if (missing := store.newest - self.last) > GAMES:
             log.info("archive %s: adding up to %d games that only games.db has", self._place, missing)
-        if not self.keep(store):
-            raise Fatal(f"{self.trouble}; it is tried again", Exit.TRY_AGAIN)
+        if not self.archive_games(store):
+            raise Fatal(f"{self.error}; it is tried again", Exit.TRY_AGAIN)
 
     def _read_back(self, store: Store, before: int) -> None:
         """Restore the games that the store, whose newest game is number `before`, lacks. Several objects are
@@ -360,7 +360,7 @@ class Archive:
                 read = readers.map(self._objects.get, (f"games/{name}" for name in some))
                 for name, data in zip(some, read, strict=True):
                     self._restore(store, before, name, data or b"")
-                if time.monotonic() > told + TOLD_SECONDS:
+                if time.monotonic() > told + PROGRESS_SECONDS:
                     log.info("archive %s: %d games read back so far", self._place, store.newest - before)
                     told = time.monotonic()
 
@@ -396,7 +396,7 @@ class Archive:
 
     # ---- games ----
 
-    def keep(self, store: Store) -> bool:
+    def archive_games(self, store: Store) -> bool:
         """Archive all games of the store that are not archived yet. Returns False if the archive cannot be
         reached; then these games must not be acknowledged, nothing may be added to the store, and the caller
         tries again later.
@@ -412,17 +412,17 @@ class Archive:
             try:
                 is_ours = self._objects.create(name, data) or self._objects.get(name) == data
             except OSError as error:
-                self.trouble = (
+                self.error = (
                     f"the archive {self._place} cannot be written: {error.strerror or error}. Free space or "
                     "repair the way to it"
                 )
-                log.error("games are NOT being acknowledged: %s; the games wait.", self.trouble)
+                log.error("games are NOT being acknowledged: %s; the games wait.", self.error)
                 return False
             reach("archive.kept")
             if not is_ours:
                 raise self._fenced()
             self.last = rows[-1].game.seq
-        self.trouble = ""
+        self.error = ""
         return True
 
     # ---- checkpoints ----
@@ -437,7 +437,7 @@ class Archive:
         with self._reached():
             return self._objects.get(f"checkpoints/{name}") or b""
 
-    def keep_checkpoint(self, files: Sequence[Path], newest: int) -> None:
+    def archive_checkpoint(self, files: Sequence[Path], newest: int) -> None:
         """Archive the first `newest` files of `files`, the files of all checkpoints, in this order, and
         remove archived files that are not among `files`. All games that these checkpoints know must be
         archived.
@@ -447,18 +447,18 @@ class Archive:
         """
         # None of these is a successor's, if there is no successor yet when the fence is looked at.
         old = set(self._objects.names("checkpoints")) - {path.name for path in files}
-        self._look_at_fence()
+        self._check_fence()
         # All are read first: while one is uploaded, training may remove the others.
         for name, data in [(path.name, path.read_bytes()) for path in files[:newest]]:
             self._objects.put(f"checkpoints/{name}", data)
         # Again, because an upload may take minutes, and a successor goes on from what is archived.
-        self._look_at_fence()
+        self._check_fence()
         for name in old:
             self._objects.remove(f"checkpoints/{name}")
 
     # ---- errors ----
 
-    def _look_at_fence(self) -> None:
+    def _check_fence(self) -> None:
         if max(map(int, self._objects.names("trainers")), default=0) > self._trainer:
             raise self._fenced()
 

@@ -81,7 +81,7 @@ LEAST_BYTES = 64
 size of the file are ignored."""
 AT_ONCE = 500
 """Games in one transaction of the new file."""
-TELL_SECONDS = 5.0
+PROGRESS_SECONDS = 5.0
 """Seconds between two reports of progress."""
 _HIGHEST = (
     "SELECT max(seq) FROM games",
@@ -131,7 +131,7 @@ def salvage(source: Path, target: Path, game: Game, tell: Callable[[int, int, in
                     numbers = range(first, min(first + AT_ONCE, old.last + 1))
                     # If an index is damaged, the old file may have a game twice.
                     saved += new.restore([row for number in numbers if (row := old.row(number)) is not None])
-                    if time.monotonic() - told >= TELL_SECONDS:
+                    if time.monotonic() - told >= PROGRESS_SECONDS:
                         told = time.monotonic()
                         tell(numbers[-1], old.last, old.lost)
             with contextlib.closing(connect(partial, read_only=False)) as finished:

@@ -259,7 +259,7 @@ class Store:
     def __init__(self, path: Path, game: str, keep: int = 0) -> None:
         """`keep`: number of newest games that keep their records, as imported games do; 0: all."""
         self._path, self._keep = path, keep
-        self.trouble = ""
+        self.error = ""
         """Why the last commit stored nothing; "" if it stored its games."""
         self._compressor = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL)
         try:
@@ -368,14 +368,14 @@ class Store:
                 newest = self._read_newest()
                 dropped = self._drop(newest, len(entries))
         except NO_DAMAGE as error:
-            self.trouble = f"{error or 'out of memory'} ({self._path}). Free space or end what locks it"
-            log.error("games are NOT being stored: %s; the games wait.", self.trouble)
+            self.error = f"{error or 'out of memory'} ({self._path}). Free space or end what locks it"
+            log.error("games are NOT being stored: %s; the games wait.", self.error)
             # Nothing was stored, so nothing may be acknowledged.
             return [RETRY] * (len(entries) + len(rejects))
         except apsw.Error as error:
             raise damaged(self._path, error) from error
         # Count after the commit, so that the totals never contain what was rolled back.
-        self.newest, self._dropped, self.trouble = newest, dropped, ""
+        self.newest, self._dropped, self.error = newest, dropped, ""
         for entry, status in zip(entries, statuses, strict=True):
             if status == STORED:
                 self.totals.count(entry)

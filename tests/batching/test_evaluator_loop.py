@@ -13,7 +13,7 @@ from in_process import ends
 from ring_parts import GAME, LAYOUT, WORDS, EchoNetwork, Evaluator, NoRoom, Producer, random_leaves
 
 from azselfplay.batching.loop import HEARTBEAT, EvaluatorLoop
-from azselfplay.batching.ring import REFUSED, Layout, Wish, create, hello
+from azselfplay.batching.ring import REFUSED, Demand, Layout, create, hello
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.folders import own_folder
 from protocol.messages import LoadWeights
@@ -71,10 +71,10 @@ def test_leaves_wait_until_there_are_weights(path: Path) -> None:
     producer = Producer(path)
     producer.fill(0, random_leaves(RNG, 4))
     evaluator.step(4)
-    assert (evaluator.network.events, producer.memory.wish) == ([], Wish(0, 0))
+    assert (evaluator.network.events, producer.memory.demand) == ([], Demand(0, 0))
     evaluator.control.orders.append(WEIGHTS)
     assert answered(producer, evaluator, 1) == [0]
-    assert producer.memory.wish.games > 0
+    assert producer.memory.demand.games > 0
 
 
 def test_new_weights_are_loaded_after_all_batches_before_them_and_named_in_those_behind(path: Path) -> None:
@@ -425,17 +425,17 @@ def test_producers_are_told_how_much_fills_the_batches_and_again_when_more_of_th
     evaluator = Evaluator(path, EchoNetwork(target_rows=256))
     producers = [Producer(path) for _ in range(4)]
     evaluator.step(2)
-    assert {producer.memory.wish for producer in producers} == {Wish(5 * 256, 256)}
+    assert {producer.memory.demand for producer in producers} == {Demand(5 * 256, 256)}
     for producer in producers:
         producer.fill(0, random_leaves(RNG, 1))
     evaluator.step(2)
     evaluator.now += 2.0
     evaluator.step()
-    assert {producer.memory.wish for producer in producers} == {Wish(5 * 256 // 4, 128)}
+    assert {producer.memory.demand for producer in producers} == {Demand(5 * 256 // 4, 128)}
     assert all(producer.read() is not None and producer.looks == 2 for producer in producers)
     evaluator.now += 20.0  # nobody has played for so long
     evaluator.step()
-    assert producers[0].memory.wish == Wish(5 * 256, 256)
+    assert producers[0].memory.demand == Demand(5 * 256, 256)
 
 
 def test_the_expected_workers_count_before_they_have_come(path: Path) -> None:
@@ -445,4 +445,4 @@ def test_the_expected_workers_count_before_they_have_come(path: Path) -> None:
     producer = Producer(path)
     for _ in range(3):
         loop.step()
-    assert producer.memory.wish == Wish(5 * 256 // 8, 64)
+    assert producer.memory.demand == Demand(5 * 256 // 8, 64)

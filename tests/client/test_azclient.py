@@ -144,7 +144,7 @@ def test_weights_of_another_architecture_may_take_as_long_as_the_first() -> None
     control, error = PulledWeights(), Fatal("the end")
     control._loading = Future()
     control.loaded(LoadWeights(1, bytes(32), "w"))
-    control.heard -= 300.0
+    control.last_alive -= 300.0
     assert control.hangs()
     info = WeightsInfo(2, 2, bytes(32), 1, "chess", "19x256")
     with ThreadPoolExecutor(1) as thread:
@@ -210,12 +210,12 @@ def test_azclient_is_ready_while_a_worker_that_talks_has_a_session() -> None:
     now = [0.0]
     workers = WorkersFigures(2, lambda: now[0])
     assert "no worker has a session" in workers.not_ready()
-    workers.said(1, {"joined": True, "leaves": 5})
+    workers.report(1, {"joined": True, "leaves": 5})
     assert workers.not_ready() == ""
     assert workers.as_dict(2, 0)["leaves"] == {1: 5}
     now[0] = 2 * SILENT
     assert "said anything" in workers.not_ready()
-    workers.said(1, {"joined": True, "leaves": 6})
+    workers.report(1, {"joined": True, "leaves": 6})
     workers.ended(1)
     assert "no worker has a session" in workers.not_ready()
     assert workers.as_dict(1, 1)["leaves"] == {1: 6}
@@ -224,10 +224,10 @@ def test_azclient_is_ready_while_a_worker_that_talks_has_a_session() -> None:
 def test_what_a_drain_has_to_do_is_the_sum_over_workers() -> None:
     workers = WorkersFigures(2)
     assert workers.left() == "0 games in progress, 0 finished ones to hand in"
-    workers.said(0, {"in_progress": 60, "spool_games": 2})
-    workers.said(1, {"in_progress": 4, "spool_games": 1})
+    workers.report(0, {"in_progress": 60, "spool_games": 2})
+    workers.report(1, {"in_progress": 4, "spool_games": 1})
     assert workers.left() == "64 games in progress, 3 finished ones to hand in"
-    workers.said(0, {"in_progress": 1, "spool_games": 0})
+    workers.report(0, {"in_progress": 1, "spool_games": 0})
     workers.ended(0)
     assert workers.left() == "4 games in progress, 1 finished ones to hand in"
 

@@ -46,7 +46,7 @@ def play(number: int, settings: SelfPlaySettings, resigning: Resigning | None = 
 def games(settings: SelfPlaySettings, count: int = 40, threshold: float | None = None) -> list[GameRecord]:
     resigning = Resigning(settings)
     if threshold is not None:
-        resigning.heard(threshold)
+        resigning.set_threshold(threshold)
     return [play(number, settings, resigning) for number in range(count)]
 
 

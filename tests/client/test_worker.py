@@ -15,7 +15,7 @@ from client_server import info_of
 from naive_verify import naive_verdict
 from worker_site import Site, run_site, spooled
 
-from azselfplay.batching.ring import Layout, Wish
+from azselfplay.batching.ring import Demand, Layout
 from azselfplay.games import get_game
 from client.metrics import SEARCH, figures_line
 from client.sources import RingSource
@@ -60,7 +60,7 @@ async def test_a_worker_plays_as_many_games_as_the_leaves_port_asks_for(tmp_path
 async def test_a_number_of_games_that_the_servers_user_has_set_is_kept(tmp_path: Path) -> None:
     """Only without one does the evaluator's own wish count."""
     source = RingSource([tmp_path / "ring"], Layout.of(get_game("tic_tac_toe"), 1, 2), "w", lambda: None)
-    source._on_wish(Wish(300, 64))
+    source._on_demand(Demand(300, 64))
     assert [source.games(wanted) for wanted in (16, 8, 0)] == [16, 8, 300]
     source.close()
 

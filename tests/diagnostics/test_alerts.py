@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from azselfplay.diagnostics.advice import ADVICE, told
+from azselfplay.diagnostics.advice import ADVICE, with_advice
 from azselfplay.diagnostics.alerts import Lesson, Signs, find_alerts
 from azselfplay.diagnostics.stretches import RootSums, Stretch
 from azselfplay.games import get_game
@@ -50,7 +50,7 @@ def test_an_alert_says_what_was_seen_and_what_to_change() -> None:
     found = find_alerts(Signs(CHESS, [stretch(share) for share in (0.1, 0.7, 0.8, 0.9)]))
     seen = "70%, 80%, 90% draws in the last 3 stretches (least so far 10%; limit 60%)"
     assert found == {"draw collapse": seen}
-    text = told(f"draw collapse: {seen}")
+    text = with_advice(f"draw collapse: {seen}")
     assert text.startswith(f"draw collapse: {seen}. ")
     assert "What to do: halve samples.per_position of the trainer. More: docs/" in text
 
@@ -96,7 +96,7 @@ def test_sure_values_that_are_right_are_no_alert() -> None:
     ("well", "told", "name"),
     [
         ({"disk_hours": 25.0}, {"disk_hours": 23.0}, "disk fills"),
-        ({"kept_up": 0.71}, {"kept_up": 0.69}, "training too slow"),
+        ({"training_share": 0.71}, {"training_share": 0.69}, "training too slow"),
         ({"lag": 3.0}, {"lag": 4.0}, "old weights"),  # three versions pass while a game is played
     ],
 )

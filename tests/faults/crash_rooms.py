@@ -109,7 +109,7 @@ class GamesRoom:
         entry = Entry(put.uid, put.sha256, "clients", 1, 0, "ply_cap", 0, 0, data)
         reject = Reject(put.uid, put.sha256, "clients", "rejected", refusal, data)
         (status,) = self._store.commit([] if refusal else [entry], [reject] if refusal else [])
-        assert self._archive is None or self._archive.keep(self._store)
+        assert self._archive is None or self._archive.archive_games(self._store)
         if not self._acknowledges_first or refusal:
             self._tell(GameAck(put.uid, status, refusal))
 

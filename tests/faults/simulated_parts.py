@@ -22,7 +22,7 @@ from simulated_weights import Publishing, downloader, loaded
 from virtual_net import Link, Network, VirtualChannel, VirtualDoor
 
 from azselfplay.batching.producer import Events, Leaves
-from azselfplay.batching.ring import Wish
+from azselfplay.batching.ring import Demand
 from azselfplay.link.connection import Connection
 from azselfplay.link.weights_pull import WeightsPull
 from azselfplay.search.evaluator import Evaluations, LeafBatch
@@ -148,8 +148,8 @@ class SimulatedRing:
         return sum(leaves.rows for leaves in self._sent.values())
 
     @property
-    def wish(self) -> Wish:
-        return Wish(64, 128)
+    def demand(self) -> Demand:
+        return Demand(64, 128)
 
     def send(self, leaves: Leaves) -> None:
         self._next += 1

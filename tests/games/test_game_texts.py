@@ -4,7 +4,7 @@ import pytest
 
 from azselfplay.games import get_game
 from azselfplay.games.game_history import replay
-from azselfplay.games.game_texts import in_notation, read_position, said, writers_of
+from azselfplay.games.game_texts import display_moves, in_notation, read_position, writers_of
 from azselfplay.games.knowledge import WrittenMove
 
 KIF_POSITION = "lnsgkgsnl/1r5b1/ppppppppp/9/9/2P6/PP1PPPPPP/1B5R1/LNSGKGSNL w - 2"
@@ -21,10 +21,10 @@ KIF_POSITION = "lnsgkgsnl/1r5b1/ppppppppp/9/9/2P6/PP1PPPPPP/1B5R1/LNSGKGSNL w - 
 def test_moves_are_said_as_people_write_them(name: str, moves: str, people: str) -> None:
     game, wanted = get_game(name), people.split(" ")
     played = replay(game, "", moves.split())
-    assert said(game, played.states, played.actions) == wanted
+    assert display_moves(game, played.states, played.actions) == wanted
     assert read_position(game, people).moves_text() == moves.split()
     before = played.actions[2:3]  # later moves alone: the texts of earlier ones do not matter
-    assert said(game, played.states[3:], played.actions[3:], *before) == wanted[3:]
+    assert display_moves(game, played.states[3:], played.actions[3:], *before) == wanted[3:]
 
 
 TO_PROMOTE = "a2a4 b7b5 a4b5 a7a6 b5a6 h7h6 a6a7 h6h5"

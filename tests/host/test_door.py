@@ -184,7 +184,7 @@ def test_a_peer_that_answers_no_ping_is_dead() -> None:
     list(connection.incoming.feed(GREETING + b"\x04\x19\x05READY\x0bSocket-Type\0\0\0\x03REQ"))
     assert [connection.ping_is_due(now, 5.0) for now in (104.0, 105.0, 106.0)] == [False, True, False]
     assert [connection.is_dead(now, 15.0) for now in (119.0, 120.0)] == [False, True]
-    connection.heard = 120.0
+    connection.last_received = 120.0
     assert not connection.is_dead(140.0, 15.0)
     assert connection.ping_is_due(125.0, 5.0)
     ours.close()

@@ -44,8 +44,8 @@ async def test_libzmqs_own_pings_are_answered() -> None:
         await client.exchange([b"join"])
         (connection,) = locked.door._connections.values()
         for _ in range(20):
-            heard = connection.heard
-            await until(lambda heard=heard: connection.heard > heard)
+            heard = connection.last_received
+            await until(lambda heard=heard: connection.last_received > heard)
         assert await client.exchange([b"still here"]) == [b"still here"]
         assert [event for event, _ in client.events] == [zmq.EVENT_HANDSHAKE_SUCCEEDED]
         client.close()

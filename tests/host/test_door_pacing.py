@@ -149,9 +149,9 @@ async def test_reads_that_complete_no_message_are_charged_if_small_or_of_a_stran
                 (connection,) = door._connections.values()
                 connection.talk = Pace(DoorLimits().talk, 7.0)
                 for _ in range(3):
-                    connection.heard = 0.0
+                    connection.last_received = 0.0
                     await asyncio.to_thread(peer.send_bytes, frame(bytes(5 * size), 1)[:size])
-                    while not connection.heard:  # noqa: ASYNC110
+                    while not connection.last_received:  # noqa: ASYNC110
                         await asyncio.sleep(0)
                 charged = DoorLimits().talk.burst - connection.talk._left(7.0)
     finally:

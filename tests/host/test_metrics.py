@@ -131,7 +131,7 @@ async def test_a_process_is_alive_while_it_is_not_ready_and_its_figures_are_fres
 
 
 async def test_metrics_are_made_once_however_often_they_are_asked_for(monkeypatch) -> None:
-    monkeypatch.setattr("azselfplay.host.metrics.KEEP_SECONDS", 3600.0)
+    monkeypatch.setattr("azselfplay.host.metrics.CACHE_SECONDS", 3600.0)
     made = []
     port = free_base_port()
     with Monitor(HERE, port) as monitor:

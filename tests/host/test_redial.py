@@ -25,7 +25,7 @@ def test_a_message_ends_the_silence() -> None:
     redial = Redial()
     redial.waits(0.0)
     assert redial.take(FIRST_REDIAL)
-    redial.heard()
+    redial.received()
     assert (redial.due(), redial.take(1e9)) == (math.inf, False)
     redial.waits(100.0)
     assert redial.due() == 100.0 + FIRST_REDIAL
@@ -42,7 +42,7 @@ def test_a_server_that_ends_each_connection_is_dialled_ever_less_often_until_the
     redial = Redial()
     waits = []
     for _ in range(9):
-        redial.heard()  # a GOODBYE
+        redial.received()  # a GOODBYE
         redial.ended(0.0, 2.0)
         waits.append(redial.due())
     assert waits[:3] == [2 * AFTER_AN_END, 4 * AFTER_AN_END, 8 * AFTER_AN_END]

@@ -11,7 +11,7 @@ from azselfplay.host.runs import RunFolder
 from azselfplay.lab import azrun_texts
 from azselfplay.lab.azplay import COMMANDS
 from azselfplay.lab.azrun_config import RunConfig
-from azselfplay.lab.azrun_texts import FRESH, Milestones, Troubles
+from azselfplay.lab.azrun_texts import FRESH, Failures, Milestones
 from server.metrics import Preparing
 
 FIGURES = {"games": 1200, "step": 50, "weights_version": 3}
@@ -98,25 +98,25 @@ def test_the_beginning_says_where_the_pages_of_its_own_server_are(tmp_path: Path
 
 @pytest.mark.parametrize("process", [b"trainer", b"trainer rank 1"])
 def test_an_error_is_told_once_and_is_over_when_training_has_gone_on(process: bytes) -> None:
-    troubles = Troubles()
+    failures = Failures()
     line = b"2026-11-25 18:00:00 E " + process + b"  games are NOT being stored: full\n"
-    assert troubles.said("trainer", line[:30], 0.0, 5) == []
-    assert troubles.said("trainer", line[30:], 0.0, 5) == ["trainer: games are NOT being stored: full"]
-    assert troubles.said("trainer", line, 9.0, 5) == []
-    assert troubles.current(10.0) == {"trainer": "games are NOT being stored: full"}
-    assert troubles.of_training(10.0, 5, 0) is not None
-    assert troubles.of_training(10.0, 6, 0) is None
-    assert troubles.current(10.0 + FRESH) == {}
+    assert failures.on_output("trainer", line[:30], 0.0, 5) == []
+    assert failures.on_output("trainer", line[30:], 0.0, 5) == ["trainer: games are NOT being stored: full"]
+    assert failures.on_output("trainer", line, 9.0, 5) == []
+    assert failures.current(10.0) == {"trainer": "games are NOT being stored: full"}
+    assert failures.of_training(10.0, 5, 0) is not None
+    assert failures.of_training(10.0, 6, 0) is None
+    assert failures.current(10.0 + FRESH) == {}
 
 
 def test_a_part_that_ends_badly_when_asked_has_failed_whatever_was_trained_before() -> None:
     """Its last games, weights and checkpoint may be missing."""
-    troubles = Troubles()
-    troubles.ended("trainer", Exit.DISK, "no space", 0.0, 5, asked=True)
-    assert troubles.of_training(1.0, 99, 0) == ("trainer: exit 74 (DISK): no space", Exit.DISK)
-    troubles = Troubles()
-    troubles.ended("trainer", -signal.SIGTERM, "", 0.0, 5, asked=True)
-    assert troubles.of_training(1.0, 5, 0) is None
+    failures = Failures()
+    failures.ended("trainer", Exit.DISK, "no space", 0.0, 5, asked=True)
+    assert failures.of_training(1.0, 99, 0) == ("trainer: exit 74 (DISK): no space", Exit.DISK)
+    failures = Failures()
+    failures.ended("trainer", -signal.SIGTERM, "", 0.0, 5, asked=True)
+    assert failures.of_training(1.0, 5, 0) is None
 
 
 def test_all_that_workers_wait_for_at_a_start_is_told_with_the_seconds_so_far() -> None:

@@ -14,7 +14,7 @@ from web_runs import JSON, got, next_event, pages, run_with_games, with_client
 from azselfplay.games import get_game
 from azselfplay.host.exits import Fatal
 from azselfplay.lab.web.app import ASSETS
-from azselfplay.lab.web.guarding import NEW_GAME, may_name, trouble_of
+from azselfplay.lab.web.guarding import NEW_GAME, may_name, page_error
 from azselfplay.play.nets import load_net
 
 
@@ -95,7 +95,7 @@ async def test_a_game_that_this_process_does_not_know_is_told_with_what_to_do(
     assert error.endswith("If the game is new, start azplay web again.")
     with pytest.raises(Fatal) as found:
         load_net(None, "hexx")
-    assert trouble_of(found.value, "a test").text.endswith(NEW_GAME)
+    assert page_error(found.value, "a test").text.endswith(NEW_GAME)
 
 
 @with_client

@@ -45,7 +45,7 @@ def steps_of(curves: Curves) -> list[float]:
 def test_only_what_is_new_is_read(tmp_path: Path) -> None:
     path = tmp_path / "figures.jsonl"
     curves = Curves(path)
-    curves.look()
+    curves.refresh()
     add_rows(path, 1, 2)
     for more, steps in (
         ("", [1, 2]),
@@ -55,7 +55,7 @@ def test_only_what_is_new_is_read(tmp_path: Path) -> None:
         with path.open("a") as file:
             file.write(more)
         for _ in range(2):
-            curves.look()
+            curves.refresh()
             assert steps_of(curves) == steps
     assert curves.damaged == 1
 
@@ -64,10 +64,10 @@ def test_a_file_that_begins_anew_is_read_anew(tmp_path: Path) -> None:
     path = tmp_path / "figures.jsonl"
     curves = Curves(path)
     add_rows(path, *range(1, 9))
-    curves.look()
+    curves.refresh()
     path.unlink()
     add_rows(path, 1)
-    curves.look()
+    curves.refresh()
     assert steps_of(curves) == [1]
 
 
@@ -76,7 +76,7 @@ def test_a_long_history_is_thinned_evenly_and_keeps_the_newest(tmp_path: Path) -
     curves = Curves(path, most=10)
     for newest in range(1, 500):
         add_rows(path, newest)
-        curves.look()
+        curves.refresh()
         assert steps_of(curves)[-1] == newest
         assert len(curves.rows) <= 21
     steps = steps_of(curves)

@@ -21,8 +21,8 @@ from azselfplay.host.exits import Fatal
 from azselfplay.host.runs import RunFolder, RunLock, here
 from azselfplay.lab.web import watching
 from azselfplay.lab.web.app import SITE
-from azselfplay.lab.web.games import Filter, Shelf
-from azselfplay.lab.web.guarding import Trouble
+from azselfplay.lab.web.games import Filter, StoredGames
+from azselfplay.lab.web.guarding import PageError
 from azselfplay.lab.web.runs import State, state_of, summary
 
 OTHER_MACHINE = "another-boot 1"
@@ -102,8 +102,8 @@ def test_a_trainer_that_has_left_says_nothing_about_the_present(run: RunFolder) 
 def test_on_the_servers_machine_games_and_curves_are_the_trainers(run: RunFolder) -> None:
     run.config.write_text("")
     assert "not begun here yet, or keeps games and curves on another" in summary(run)["away"]
-    with pytest.raises(Trouble, match="no games here: the trainer has not begun here yet"):
-        Shelf().listed(run, Filter(), 0)
+    with pytest.raises(PageError, match="no games here: the trainer has not begun here yet"):
+        StoredGames().listed(run, Filter(), 0)
 
 
 def test_an_ended_run_shows_its_final_figures_and_when_it_was_created(run: RunFolder) -> None:
@@ -196,7 +196,7 @@ def test_a_thread_that_still_reads_keeps_others_out(run: RunFolder, monkeypatch:
 
     monkeypatch.setattr(files.curves, "look", read)
     with ThreadPoolExecutor(2) as threads:
-        reading = [threads.submit(files.look)]
+        reading = [threads.submit(files.refresh)]
         assert inside.wait(60)
         reading += [threads.submit(files.history)]
         wait(reading, timeout=0.1)

@@ -22,7 +22,7 @@ import zmq
 from numpy.testing import assert_array_equal
 from ring_parts import GAME, echo, random_leaves
 
-from azselfplay.batching.ring import Layout, Wish
+from azselfplay.batching.ring import Demand, Layout
 from azselfplay.batching.rings import Filled, Rings
 from azselfplay.link.sockets import Channel, Socket, new_context
 from protocol.frames import LeafFrames, check_evaluations
@@ -131,7 +131,7 @@ class EchoEvaluator(Peer):
         self.answers_loads = True
         self.got_load = asyncio.Event()
         """Set when weights were to be loaded while `answers_loads` was off."""
-        self.wish = Wish(4 * target_rows, 128)
+        self.demand = Demand(4 * target_rows, 128)
         self.selector = selectors.DefaultSelector()
         path, layout = bench.front.settings.rings[index], Layout.of(GAME, 1, 1)
         self.rings = Rings(path, layout, self.selector, lambda _: None)
@@ -155,7 +155,7 @@ class EchoEvaluator(Peer):
                 key.data.accept()
                 continue
             self.held += self.rings.read(key.data, 0.0)
-            key.data.tell(self.wish)
+            key.data.send_demand(self.demand)
         if self.held:
             self.got_leaves.set()
         if not self.holding:

@@ -30,9 +30,9 @@ def test_one_that_loads_has_longer_than_one_that_works(watch: EvaluatorWatch) ->
     """Answers from before do not prolong the loading."""
     for first in (0, 1):
         watch.ready(first, 0.0)
-        watch.told_to_load(first, 0.0)
+        watch.loading(first, 0.0)
     assert ticks(watch, 0, 500) == []
-    watch.heard(1, 500.0)
+    watch.alive(1, 500.0)
     assert ticks(watch, 501, 600) == []
     watch.loaded(0, 600.0)
     kills = [(601.0, (1, "loading weights, and silent for 601 s")), (661.0, (0, "up, and silent for 61 s"))]
@@ -43,14 +43,14 @@ def test_any_message_shows_that_a_working_one_is_there(watch: EvaluatorWatch) ->
     watch.ready(0, 0.0)
     for now in range(0, 1000, 60):
         assert ticks(watch, now, now) == []
-        watch.heard(0, float(now))
+        watch.alive(0, float(now))
         assert ticks(watch, now + 1, now + 59) == []
 
 
 def test_a_process_that_is_gone_is_not_watched(watch: EvaluatorWatch) -> None:
     watch.started(0, 0.0)
     watch.ended(0)
-    watch.heard(0, 1.0)
+    watch.alive(0, 1.0)
     assert ticks(watch, 0, 1000) == []
 
 
@@ -64,8 +64,8 @@ def test_a_front_that_stood_still_does_not_take_it_for_the_silence_of_others(wat
 def test_silence_is_told_of_evaluators_that_work_or_load(watch: EvaluatorWatch) -> None:
     watch.started(0, 0.0)
     watch.ready(1, 0.0)
-    watch.heard(1, 5.0)
-    watch.told_to_load(2, 10.0)
+    watch.alive(1, 5.0)
+    watch.loading(2, 10.0)
     silences = {1: (25.0, Watched(UP, 5.0, 60.0)), 2: (20.0, Watched(LOADING, 10.0, 600.0))}
     assert watch.silences(30.0) == silences
 
@@ -74,7 +74,7 @@ def test_an_evaluator_that_hangs_is_found_however_often_weights_are_published(wa
     watch.ready(0, 0.0)
     kills = []
     for now in range(30, 1000, 30):
-        watch.told_to_load(0, float(now))
+        watch.loading(0, float(now))
         kills += ticks(watch, now + 1, now + 29)
     assert kills[0] == (631.0, (0, "loading weights, and silent for 601 s"))
 
@@ -82,18 +82,18 @@ def test_an_evaluator_that_hangs_is_found_however_often_weights_are_published(wa
 def test_one_that_hangs_has_less_time_for_more_weights_of_a_network_that_it_has(watch) -> None:
     """Its time counts from its last message: it hung before it was told to load."""
     watch.ready(0, 0.0)
-    watch.told_to_load(0, 0.0)
+    watch.loading(0, 0.0)
     watch.loaded(0, 100.0)
-    watch.told_to_load(0, 130.0, knows=True)
+    watch.loading(0, 130.0, knows=True)
     assert watch.silences(140.0) == {0: (40.0, Watched(LOADING, 100.0, 120.0))}
-    watch.told_to_load(0, 160.0, knows=True)
+    watch.loading(0, 160.0, knows=True)
     assert ticks(watch, 160, 221) == [(221.0, (0, "loading weights, and silent for 121 s"))]
 
 
 def test_the_next_of_two_loads_has_its_own_time(watch: EvaluatorWatch) -> None:
     watch.ready(0, 0.0)
-    watch.told_to_load(0, 0.0)
-    watch.told_to_load(0, 300.0)
+    watch.loading(0, 0.0)
+    watch.loading(0, 300.0)
     watch.loaded(0, 500.0, more=True)
     assert watch.is_loading(0)
     assert ticks(watch, 501, 1100) == []

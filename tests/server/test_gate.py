@@ -32,7 +32,7 @@ def test_a_winner_plays_from_now_on_and_the_newest_of_those_that_waited_meets_it
     assert gate.published(weights(1)) == [gate.state, Play(weights(0), weights(1))]
     assert gate.published(weights(2)) == [gate.state]
     gate.published(weights(3))
-    gate.told(WON)
+    gate.report(WON)
     saved, promoted, play = gate.ended()
     assert promoted == Judged(weights(1), WON, promoted=True)
     assert play == Play(weights(1), weights(3))
@@ -43,7 +43,7 @@ def test_a_winner_plays_from_now_on_and_the_newest_of_those_that_waited_meets_it
 
 def test_a_loser_changes_nothing_for_the_games() -> None:
     gate = begun(1)
-    gate.told(LOST)
+    gate.report(LOST)
     saved, rejected = gate.ended()
     assert rejected == Judged(weights(1), LOST)
     assert saved == gate.state
@@ -57,7 +57,7 @@ def test_a_loser_changes_nothing_for_the_games() -> None:
 def test_a_gate_that_breaks_off_is_played_again_and_given_up_after_the_third_time() -> None:
     gate = begun(1)
     for _ in range(2):
-        gate.told(OPEN)
+        gate.report(OPEN)
         assert gate.ended("killed") == [Play(weights(0), weights(1))]
     assert gate.ended("killed")[1] == Judged(weights(1), None, reason="killed")
     assert gate.state.candidate is None
@@ -71,10 +71,10 @@ def test_a_gate_that_breaks_off_makes_room_for_newer_weights() -> None:
 
 def test_weights_that_evaluators_refuse_are_best_no_more_and_the_gate_is_played_again() -> None:
     gate = begun(1, 2)
-    gate.told(WON)
+    gate.report(WON)
     gate.ended()
     assert gate.refused(weights(1), weights(0)) == [gate.state]
-    gate.told(WON)
+    gate.report(WON)
     assert gate.ended() == [Play(weights(0), weights(2))]
 
 
@@ -128,7 +128,7 @@ class GateMachine(RuleBasedStateMachine):
     def decide(self, report: GateReport) -> None:
         play, self.playing = self.playing, None
         before = self.best
-        self.gate.told(report)
+        self.gate.report(report)
         self.follow(self.gate.ended())
         self.judged = play.candidate.version
         assert self.best == (play.candidate if report == WON else before)
@@ -141,7 +141,7 @@ class GateMachine(RuleBasedStateMachine):
     @rule()
     def break_off(self) -> None:
         play, self.playing = self.playing, None
-        self.gate.told(OPEN)
+        self.gate.report(OPEN)
         self.follow(self.gate.ended("killed"))
         if self.playing is None or self.playing.candidate != play.candidate:
             self.judged = play.candidate.version

@@ -95,12 +95,12 @@ def test_evaluations_in_players_searches_are_counted_once_whatever_they_tell() -
     """Each number is a total since the session began. A lower one counts nothing, an impossible one counts as
     the most that is possible, and a session that ended is no longer at work."""
     own = OwnEvaluations()
-    assert own.told(1, joined_at=100.0, evaluations=50_000, now=101.0) == 50_000
-    assert own.told(1, joined_at=100.0, evaluations=50_000, now=101.0) == 0
-    assert own.told(1, joined_at=100.0, evaluations=150_000, now=103.0) == 100_000
-    assert own.told(2, joined_at=102.0, evaluations=30_000, now=105.0) == 30_000
+    assert own.report(1, joined_at=100.0, evaluations=50_000, now=101.0) == 50_000
+    assert own.report(1, joined_at=100.0, evaluations=50_000, now=101.0) == 0
+    assert own.report(1, joined_at=100.0, evaluations=150_000, now=103.0) == 100_000
+    assert own.report(2, joined_at=102.0, evaluations=30_000, now=105.0) == 30_000
     assert own.per_second == 50_000 + 10_000
     own.forget(2)
     assert own.per_second == 50_000
-    assert own.told(1, joined_at=100.0, evaluations=7, now=104.0) == 0
-    assert own.told(1, joined_at=100.0, evaluations=2**60, now=106.0) == 2 * MOST_PER_SECOND
+    assert own.report(1, joined_at=100.0, evaluations=7, now=104.0) == 0
+    assert own.report(1, joined_at=100.0, evaluations=2**60, now=106.0) == 2 * MOST_PER_SECOND

@@ -147,7 +147,7 @@ def test_a_player_that_could_not_be_told_is_told_again(shares: Shares) -> None:
     shares.answered(2, 1)
     news = [(1, Share(512 + SPARE_CREDITS, 512))]
     assert shares.revise(1024, 0.0) == news
-    shares.untold(1)
+    shares.mark_unsent(1)
     shares.answered(1, 1)
     shares.answered(2, 1)
     assert shares.revise(1024, REVISE_SECONDS) == news

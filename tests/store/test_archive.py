@@ -93,7 +93,7 @@ def test_kills_lost_disks_and_an_old_trainer_lose_no_acknowledged_game(
         ]
         sent += len(entries)
         assert store.commit(entries) == [STORED] * len(entries)
-        if not killed and archive.keep(store):
+        if not killed and archive.archive_games(store):
             acknowledged.update(one.uid for one in entries)
 
     for kill in range(20):
@@ -109,7 +109,7 @@ def test_kills_lost_disks_and_an_old_trainer_lose_no_acknowledged_game(
     with pytest.raises(Fatal, match="another trainer") as fenced:
         commit(*old)
     with pytest.raises(Fatal, match="another trainer"):
-        old[1].keep_checkpoint([], 0)
+        old[1].archive_checkpoint([], 0)
     assert fenced.value.code == Exit.TRY_AGAIN
     old[0].close()
     refused = refusal(tmp_path, "old", place=place)
@@ -136,7 +136,7 @@ def test_a_store_that_keeps_few_records_is_restored_with_as_few(tmp_path: Path) 
     for first in range(0, 12, 2):
         source = IMPORTED if first == 4 else "workers"
         store.commit([entry(number, source=source) for number in (first, first + 1)])
-        assert archive.keep(store)
+        assert archive.archive_games(store)
     store.close()
     started(tmp_path, "new", keep=3)
     assert [one.seq for one in StoreReader(tmp_path / "new" / "games.db").rows(Range())] == [5, 6, 10, 11, 12]
@@ -154,7 +154,7 @@ def test_a_start_reads_only_the_newest_objects_and_those_of_an_archive_that_is_b
     store, archive = started(tmp_path, "disk", place=place)
     for number in range(10):
         store.commit([entry(2 * number), entry(2 * number + 1)])
-        assert archive.keep(store)
+        assert archive.archive_games(store)
     store.close()
     objects = type(archive._objects)
     asked, get = [], objects.get
@@ -175,7 +175,7 @@ def test_an_object_that_has_enough_bytes_takes_no_further_game(tmp_path: Path, m
     monkeypatch.setattr("azselfplay.store.archive.ENOUGH_BYTES", 1)
     store, archive = started(tmp_path, "disk")
     store.commit([entry(number) for number in range(3)])
-    assert archive.keep(store)
+    assert archive.archive_games(store)
     assert archive._objects.names("games") == [f"{number:012d}" for number in (1, 2, 3)]
     assert started(tmp_path, "new")[0].newest == 3
 
@@ -195,9 +195,9 @@ def test_files_of_others_in_an_archive_are_left_alone(tmp_path: Path) -> None:
     for path in foreign:
         path.mkdir() if path.name == "@eaDir" else path.touch()
     store.commit([entry(1)])
-    assert archive.keep(store)
+    assert archive.archive_games(store)
     (checkpoint := tmp_path / "step-000000001.state").touch()
-    archive.keep_checkpoint([checkpoint], 1)
+    archive.archive_checkpoint([checkpoint], 1)
     store.close()
     store, archive = started(tmp_path, "new")
     assert (store.newest, archive.checkpoints()) == (1, [checkpoint.name])
@@ -216,7 +216,7 @@ def test_a_checkpoint_that_training_removes_during_its_upload_is_archived_whole(
     monkeypatch.setattr(
         archive._objects, "put", lambda *given: (put(*given), files[1].unlink(missing_ok=True))
     )
-    archive.keep_checkpoint(files, 2)
+    archive.archive_checkpoint(files, 2)
     assert [archive.checkpoint(path.name) for path in files] == [b".safetensors", b".state"]
 
 
@@ -229,13 +229,13 @@ def test_a_trainer_that_is_replaced_during_an_upload_removes_no_checkpoint_of_it
 
     def replaced(name: str, data: bytes) -> None:
         put(name, data)
-        started(tmp_path, "new")[1].keep_checkpoint([theirs], 1)
+        started(tmp_path, "new")[1].archive_checkpoint([theirs], 1)
 
     monkeypatch.setattr(old._objects, "put", replaced)
     ours.touch()
     theirs.touch()
     with pytest.raises(Fatal, match="another trainer"):
-        old.keep_checkpoint([ours], 1)
+        old.archive_checkpoint([ours], 1)
     assert old.checkpoints() == [theirs.name]
 
 
@@ -245,14 +245,14 @@ def test_an_archive_that_is_away_takes_the_same_games_later(tmp_path: Path) -> N
     store.commit([entry(1)])
     (tmp_path / "archive").rename(tmp_path / "away")
     (tmp_path / "archive").mkdir()
-    assert not archive.keep(store)
-    assert "archive" in archive.trouble
+    assert not archive.archive_games(store)
+    assert "archive" in archive.error
     with pytest.raises(FileNotFoundError):
-        archive.keep_checkpoint([tmp_path / "disk" / "games.db"], 1)
+        archive.archive_checkpoint([tmp_path / "disk" / "games.db"], 1)
     (tmp_path / "archive").rmdir()  # this fails unless it is empty
     (tmp_path / "away").rename(tmp_path / "archive")
-    assert archive.keep(store)
-    assert archive.trouble == ""
+    assert archive.archive_games(store)
+    assert archive.error == ""
     store.close()
     assert started(tmp_path, "other")[0].newest == 1
 
@@ -260,11 +260,11 @@ def test_an_archive_that_is_away_takes_the_same_games_later(tmp_path: Path) -> N
 def test_what_is_not_this_runs_archive_is_refused(tmp_path: Path) -> None:
     store, archive = started(tmp_path, "disk")
     store.commit([entry(1)])
-    archive.keep(store)
+    archive.archive_games(store)
     other = refusal(tmp_path, "other", b"x" * 16)
     assert (other.code, RUN.hex() in str(other)) == (Exit.BAD_DATA, True)
     store.commit([entry(2)])
-    archive.keep(store)
+    archive.archive_games(store)
     segment, _ = sorted((tmp_path / "archive" / "games").iterdir())
     segment.rename(tmp_path / "lost")
     torn = refusal(tmp_path, "other")

@@ -129,7 +129,7 @@ def test_what_the_archive_does_not_take_is_sent_back_and_counts_once_later(
     assert store.newest == 4
     (tmp_path / "away").rename(tmp_path / "archive")
     # Now it takes these two, and is away again before the next one.
-    keep, answers = archive.keep, iter((True, False))
+    keep, answers = archive.archive_games, iter((True, False))
     with monkeypatch.context() as patch:
         patch.setattr(archive, "keep", lambda store: next(answers) and keep(store))
         result = committer.process(jobs[4:5], 0)

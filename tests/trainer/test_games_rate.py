@@ -66,11 +66,11 @@ def test_training_is_compared_with_the_games_of_the_last_hour() -> None:
             samples, allowed, now = samples + 60 * made, allowed + 600, now + 60
             turn = SimpleNamespace(samples=samples, allowed=allowed, more=True, figures=None)
             figures.on_turn(turn, now)  # type: ignore[arg-type]
-            found = figures.kept_up(now)
+            found = figures.training_share(now)
         return found
 
     assert after(540, 5) is None
     assert after(3600, 5) == 0.5
     assert after(3660, 10) == 1.0
     figures.turn.more = False  # type: ignore[union-attr,misc]
-    assert figures.kept_up(now) is None, "training waits for games"
+    assert figures.training_share(now) is None, "training waits for games"

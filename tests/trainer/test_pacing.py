@@ -51,10 +51,10 @@ def test_a_backlog_allows_no_more_samples_than_the_window_has_room_for() -> None
     one = budget(500, 1000)
     one.add_positions(10**7)
     one.limit(500_000)
-    assert one.owed == 2 * 500_000 + one.batch
+    assert one.due == 2 * 500_000 + one.batch
     assert (one.learned_from, one.allowed) == (500 + 10**7, 2 * (500 + 10**7))
     one.add_positions(50)
-    assert one.owed == 2 * 500_000 + one.batch + 100
+    assert one.due == 2 * 500_000 + one.batch + 100
 
 
 def test_steps_larger_than_the_window_allows_are_made_once_enough_positions_came() -> None:
@@ -72,12 +72,12 @@ def test_a_quarantine_takes_back_no_steps_and_a_release_allows_none_again() -> N
     quarantine = Quarantine(one)
     one.samples_per_position = 4.0  # for later positions
     quarantine.take("player", 900)
-    assert (one.learned_from, one.allowed, one.owed) == (100, 200.0, 0.0)
+    assert (one.learned_from, one.allowed, one.due) == (100, 200.0, 0.0)
     one.samples_per_position = 2.0
     assert one.waiting_for(500) == "50 more positions for the next step"
     quarantine.restore(quarantine.as_dict())
     quarantine.give_back("player")
-    assert (one.learned_from, one.allowed, one.owed) == (1000, 2000.0, 0.0)
+    assert (one.learned_from, one.allowed, one.due) == (1000, 2000.0, 0.0)
 
 
 @pytest.mark.parametrize("factor", [1, 16, 81, 256])

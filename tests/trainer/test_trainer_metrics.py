@@ -57,7 +57,7 @@ def test_it_is_ready_while_it_is_connected_and_games_can_be_stored() -> None:
     run = SimpleNamespace(store=None, folder=SimpleNamespace(path=Path("/")))
     assert watched(Figures(0.0), run, lambda: True).not_ready() == ""  # type: ignore[arg-type]
     assert "no session" in watched(Figures(0.0), run, lambda: False).not_ready()  # type: ignore[arg-type]
-    full = Figures(0.0, trouble="database or disk is full")
+    full = Figures(0.0, not_stored="database or disk is full")
     assert "database or disk is full" in watched(full, run, lambda: True).not_ready()  # type: ignore[arg-type]
     assert samples(Figures(0.0), is_connected=False)["az_trainer_connected"] == 0
 

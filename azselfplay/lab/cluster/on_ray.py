@@ -65,7 +65,7 @@ class Keeper:
         """Return (the part's place, process id, state as text)."""
         how = "runs"
         if self._ended is not None:
-            how = f"ended: {describe_exit(self._ended)} {self._child.told_error()}".strip()
+            how = f"ended: {describe_exit(self._ended)} {self._child.reported_error()}".strip()
         return ray.get_runtime_context().get_node_labels()[LABEL], self._process.pid, how
 
     def stop(self, wait: bool) -> None:

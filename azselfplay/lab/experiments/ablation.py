@@ -320,7 +320,7 @@ def side_by_side(jobs: Sequence[Job], now: slice) -> Iterator[dict[str, Any]]:
             tell(f"{names[number]}: begins, for {minutes_text(job.minutes)}")
         for ended in as_completed(running):
             if ended.exception() is None:
-                tell(f"{names[running[ended]]}: {what_came(ended.result())}")
+                tell(f"{names[running[ended]]}: {outcome_text(ended.result())}")
                 yield ended.result()
         # Raise errors only now, so that the error of one run loses no other run's result.
         for one in running:
@@ -378,7 +378,7 @@ def page(ablation: Ablation, runs: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def what_came(run: Mapping[str, Any]) -> str:
+def outcome_text(run: Mapping[str, Any]) -> str:
     """Return a message about a run that has ended."""
     if not run["games"]:
         return (

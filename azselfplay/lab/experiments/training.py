@@ -37,7 +37,7 @@ from azselfplay.link.finding import newest_weights
 from azselfplay.play.nets import search_for, search_of_run
 from protocol.settings import SelfPlaySettings
 
-LOOK_EVERY = 1.0
+POLL_SECONDS = 1.0
 """Seconds between two looks at the run."""
 
 END_SECONDS = 120.0
@@ -244,7 +244,7 @@ def _watch(
                 process.send_signal(signal.SIGINT)
                 asked = True
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(LOOK_EVERY)
+            process.wait(POLL_SECONDS)
     return snapshots
 
 

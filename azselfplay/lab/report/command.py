@@ -36,7 +36,7 @@ class ReportConfig:
 def main() -> int:
     """Entry point. Returns the exit status."""
     config = load(ReportConfig, command="azplay report", examples=EXAMPLES)
-    from azselfplay.diagnostics.advice import told
+    from azselfplay.diagnostics.advice import with_advice
     from azselfplay.host.runs import RunFolder, write_atomically
     from azselfplay.store.reader import open_games
 
@@ -55,6 +55,6 @@ def main() -> int:
         raise Fatal(f"cannot write {out}: {error.strerror}; choose another --out", Exit.DISK) from error
     # Print alerts for scripts, which do not read the page.
     for alert in alerts or ():
-        print(f"ALERT {told(alert)}", file=sys.stderr)
+        print(f"ALERT {with_advice(alert)}", file=sys.stderr)
     print(out)
     return int(Exit.OK)

@@ -283,7 +283,7 @@ class Curves:
         """The moments that are kept, and the newest one."""
         return self._kept + self._newest
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Read new lines. A file that was replaced or cut is read again from its start."""
         try:
             with open_regular(self._path) as file:

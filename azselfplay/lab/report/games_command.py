@@ -224,7 +224,7 @@ def _import() -> int:
         while entries:
             counts.update(store.commit(entries))
             if counts[RETRY]:
-                raise Fatal(f"the games could not be stored: {store.trouble}", Exit.DISK)
+                raise Fatal(f"the games could not be stored: {store.error}", Exit.DISK)
             entries = list(islice(found, GAMES_A_COMMIT))
         imported = store.totals.imported
     told = {"imported": STORED, "there already": DUPLICATE, LEFT_OUT: LEFT_OUT}

@@ -24,7 +24,7 @@ from azselfplay.diagnostics.advice import ADVICE, link_to
 from azselfplay.diagnostics.alerts import LEAST_STEPS
 from azselfplay.games import get_game
 from azselfplay.games.game_history import GameHistory
-from azselfplay.games.game_texts import said
+from azselfplay.games.game_texts import display_moves
 from azselfplay.games.knowledge import RESULTS, picture_of
 from azselfplay.games.spec import Game, State
 from azselfplay.host.runs import RunFolder, newest_row
@@ -92,7 +92,7 @@ def sample_games(games: StoreReader) -> Iterator[str]:
             f"Game {stored.seq:,} ({names.get(stored.seq, 'middle')}): {RESULTS.get(stored.outcome, '?')} by "
             f"{stored.reason.replace('_', ' ')}, {stored.plies} plies, {by}"
         )
-        moves = said(game, game_history.states, game_history.actions)
+        moves = display_moves(game, game_history.states, game_history.actions)
         text = " ".join(moves[:MOVES]) + (" ..." if len(moves) > MOVES else "")
         drawn = "".join(
             f'<div>{board}<p class="note">after ply {number}, {escape(moves[number - 1] + value)}</p></div>'
@@ -116,7 +116,7 @@ def page(run: RunFolder, games: StoreReader, alerts: list[str] | None) -> str:
     Fatal(BAD_DATA) if run.json is damaged."""
     curves = Curves(run.figures_log)
     with suppress(OSError):
-        curves.look()
+        curves.refresh()
     bins = merged(by_version(games))
     # If run.json is missing, use what the store knows, because a report must also work for runs that went
     # wrong.

@@ -11,7 +11,7 @@ from typing import Any
 
 from tyro.conf import Positional
 
-from azselfplay.diagnostics.advice import is_warning, told
+from azselfplay.diagnostics.advice import is_warning, with_advice
 from azselfplay.diagnostics.doctor.service import Level, figure_findings, is_starting, service_findings
 from azselfplay.host.config import load
 from azselfplay.host.exits import Exit, Fatal
@@ -208,12 +208,12 @@ def as_text(status: RunStatus) -> str:
     if status.live and is_starting(status.figures):
         head.append(("starting", "azserver has no evaluator yet; ask again in a minute"))
     table = aligned([*head, *shown, *(("FAULT", fault) for fault in status.faults)], left=2)
-    signs = [f"{'WARNING' if is_warning(alert) else 'ALERT'} {told(alert)}" for alert in status.alerts]
+    signs = [f"{'WARNING' if is_warning(alert) else 'ALERT'} {with_advice(alert)}" for alert in status.alerts]
     return "\n".join([table, *signs])
 
 
 def as_json(status: RunStatus) -> str:
     """Return the status as one JSON object."""
-    told = {"live": status.live, "alerts": status.alerts, "faults": status.faults}
+    shown = {"live": status.live, "alerts": status.alerts, "faults": status.faults}
     figures = {**status.figures, "trainer": trainer_of(status.figures)} if status.figures else {}
-    return json.dumps({**told, "figures": figures}, indent=1)
+    return json.dumps({**shown, "figures": figures}, indent=1)

@@ -31,11 +31,11 @@ from azselfplay.games.spec import LONGEST_MOVE
 from azselfplay.host.exits import Fatal
 from azselfplay.host.runs import RunFolder
 from azselfplay.lab.report.settings import notes_of, settings_of
-from azselfplay.lab.web.games import Filter, Shelf, board
+from azselfplay.lab.web.games import Filter, StoredGames, board
 from azselfplay.lab.web.guarding import (
     MOST_BODY,
     REQUEST_WITHIN,
-    Trouble,
+    PageError,
     add_headers,
     as_json,
     errors_as_pages,
@@ -100,7 +100,7 @@ class Site:
         self.runs = runs
         self.readers = ThreadPoolExecutor(READERS, thread_name_prefix="web-reader")
         self.watching = Watching(group, self.reading)
-        self.shelf = Shelf()
+        self.games = StoredGames()
         self.rooms = Rooms(threads)
         self._listed: dict[str, Any] = {}
         self._listed_at = -math.inf
@@ -119,16 +119,18 @@ class Site:
         return await asyncio.get_running_loop().run_in_executor(self.readers, work)
 
     def run_of(self, request: web.Request) -> RunFolder:
-        """Return the run that the address names, always a folder inside `runs`. Raises Trouble if there is
+        """Return the run that the address names, always a folder inside `runs`. Raises PageError if there is
         none."""
         name = request.match_info["run"]
         try:
             # RunFolder refuses names that would lead out of the folder.
             run = RunFolder(self.runs, name)
         except Fatal as error:
-            raise Trouble(str(error)) from error
+            raise PageError(str(error)) from error
         if not (run.about.is_file() or run.games.is_file()):
-            raise Trouble(f"There is no run called {name} in {self.runs}. It may have been deleted or moved.")
+            raise PageError(
+                f"There is no run called {name} in {self.runs}. It may have been deleted or moved."
+            )
         return run
 
 
@@ -136,16 +138,16 @@ SITE: web.AppKey[Site] = web.AppKey("site", Site)
 
 
 def number_in(request: web.Request, name: str, default: int = 0, high: int = MOST) -> int:
-    """Return a whole number from the query, `default` if it is missing. Raises Trouble(400)."""
+    """Return a whole number from the query, `default` if it is missing. Raises PageError(400)."""
     text = request.query.get(name, "")
     return whole(text, name, 0, high) if text else default
 
 
 def whole(text: str, name: str, low: int, high: int = MOST) -> int:
-    """Return `text` as a number between `low` and `high`. Raises Trouble(400)."""
+    """Return `text` as a number between `low` and `high`. Raises PageError(400)."""
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit() and len(digits) <= 18 and low <= int(text) <= high):
-        raise Trouble(
+        raise PageError(
             f"{name} is {text[:40]!r}, but must be a whole number from {low} to {high}.",
             HTTPStatus.BAD_REQUEST,
         )
@@ -187,7 +189,7 @@ def make_app(site: Site, listen: str = "127.0.0.1") -> web.Application:
     async def asset(request: web.Request) -> web.Response:
         found = files.get(request.match_info["file"])
         if found is None:
-            raise Trouble("There is no such file.", HTTPStatus.NOT_FOUND)
+            raise PageError("There is no such file.", HTTPStatus.NOT_FOUND)
         body, kind = found
         response = web.Response(body=body, content_type=kind, charset="utf-8")
         response.headers["Cache-Control"] = "no-cache"
@@ -268,7 +270,7 @@ async def settings(request: web.Request) -> web.Response:
 async def games(request: web.Request) -> web.Response:
     outcome = request.query.get("outcome", "")
     if outcome not in OUTCOMES:
-        raise Trouble("outcome is first, draw or second.", HTTPStatus.BAD_REQUEST)
+        raise PageError("outcome is first, draw or second.", HTTPStatus.BAD_REQUEST)
     # 0 is a valid version, so -1 stands for none.
     version = number_in(request, "version", -1)
     wanted = Filter(
@@ -280,7 +282,7 @@ async def games(request: web.Request) -> web.Response:
         number_in(request, "max_plies"),
     )
     before = number_in(request, "before")
-    return await _read(request, lambda site, run: site.shelf.listed(run, wanted, before))
+    return await _read(request, lambda site, run: site.games.listed(run, wanted, before))
 
 
 def _number(request: web.Request) -> int:
@@ -294,14 +296,14 @@ def _ply(request: web.Request) -> int:
 @routes.get("/api/run/{run}/games/{number}")
 async def game(request: web.Request) -> web.Response:
     number = _number(request)
-    return await _read(request, lambda site, run: site.shelf.shown(run, number))
+    return await _read(request, lambda site, run: site.games.shown(run, number))
 
 
 @routes.get("/api/run/{run}/games/{number}/at/{ply}")
 async def position(request: web.Request) -> web.Response:
     number, ply = _number(request), _ply(request)
     line = request.query.get("line", "")[:LONGEST_LINE].split()
-    return await _read(request, lambda site, run: site.shelf.position(run, number, ply, line))
+    return await _read(request, lambda site, run: site.games.position(run, number, ply, line))
 
 
 @routes.get("/api/run/{run}/games/{number}/at/{ply}/network")
@@ -309,7 +311,7 @@ async def network(request: web.Request) -> web.Response:
     """Answer with a network's own evaluation of a position, without a search."""
     site = request.app[SITE]
     run, number, ply = site.run_of(request), _number(request), _ply(request)
-    there = await site.reading(lambda: site.shelf.up_to(run, number, ply))
+    there = await site.reading(lambda: site.games.up_to(run, number, ply))
     there.max_plies = there.game.max_plies + there.ply  # the cap of self-play is no rule of the game
     file = await site.reading(lambda: find_weights(run, request.query.get("weights", "")))
     async with site.rooms.nets.using(file) as net:
@@ -317,7 +319,7 @@ async def network(request: web.Request) -> web.Response:
         await in_thread(analyst.warm_up)
         found = await analyst.analyse(there, 0)
         if "policy" not in found:
-            raise Trouble("The game is over in that position.", HTTPStatus.CONFLICT)
+            raise PageError("The game is over in that position.", HTTPStatus.CONFLICT)
     policy = [{"text": text, "share": share} for text, share in islice(found["policy"].items(), SHOWN)]
     return as_json({"weights": net.name, "value": found["value"], "wdl": found["wdl"], "policy": policy})
 
@@ -333,7 +335,7 @@ async def networks(request: web.Request) -> web.Response:
     the first board."""
 
     def found(_: Site, run: RunFolder) -> dict[str, Any]:
-        find_weights(run, "")  # raises Trouble if there is none
+        find_weights(run, "")  # raises PageError if there is none
         game = get_game(game_of(run))
         begin = board(game, game.notation.state_from_text(""), "")
         return {"networks": networks_of(run), "sides": sides_on_picture(game), "board": begin}
@@ -346,7 +348,7 @@ async def download(request: web.Request) -> web.Response:
     site = request.app[SITE]
     run, number = site.run_of(request), _number(request)
     form, others = request.query.get("form", ""), number_in(request, "variations")
-    name, text = await site.reading(lambda: site.shelf.download(run, number, form, others))
+    name, text = await site.reading(lambda: site.games.download(run, number, form, others))
     headers = {"Content-Disposition": f'attachment; filename="{quote(name)}"'}
     return web.Response(text=text, content_type="text/plain", headers=headers)
 
@@ -384,12 +386,12 @@ async def _body(request: web.Request, kind: type[S]) -> S:
             body = await request.read()
     except TimeoutError:
         text = f"The request did not arrive within {REQUEST_WITHIN:.0f} s."
-        raise Trouble(text, HTTPStatus.REQUEST_TIMEOUT) from None
+        raise PageError(text, HTTPStatus.REQUEST_TIMEOUT) from None
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.DecodeError as error:
         text = f"The order cannot be understood: {error}."
-        raise Trouble(text, HTTPStatus.BAD_REQUEST) from error
+        raise PageError(text, HTTPStatus.BAD_REQUEST) from error
 
 
 @routes.post("/api/run/{run}/play")
@@ -400,21 +402,21 @@ async def open_room(request: web.Request) -> web.Response:
     file = await site.reading(lambda: find_weights(run, wanted.weights, goes_on=goes_on))
     terms, given = Terms(wanted.side, wanted.simulations, played=wanted.moves), None
     if wanted.game:
-        given = await site.reading(lambda: site.shelf.up_to(run, wanted.game, wanted.ply))
+        given = await site.reading(lambda: site.games.up_to(run, wanted.game, wanted.ply))
     elif wanted.position:
         try:
             if len(wanted.position) > MOST_PASTED:
                 raise ValueError(f"it is longer than {MOST_PASTED:,} characters")
             given = await site.reading(lambda: read_position(get_game(game_of(run)), wanted.position))
         except ValueError as error:
-            raise Trouble(f"The position cannot be used: {error}", HTTPStatus.BAD_REQUEST) from error
+            raise PageError(f"The position cannot be used: {error}", HTTPStatus.BAD_REQUEST) from error
     if given is not None:
         # The game continues a stored game or a pasted position.
         terms = replace(terms, start=given.start, moves=tuple(given.moves_text()), max_plies=given.max_plies)
     try:
         room = await site.rooms.open(run, file, terms)
     except ValueError as error:
-        raise Trouble(f"The game cannot be opened: {error}", HTTPStatus.BAD_REQUEST) from error
+        raise PageError(f"The game cannot be opened: {error}", HTTPStatus.BAD_REQUEST) from error
     return as_json(room.view())
 
 
@@ -427,7 +429,7 @@ def _turned(request: web.Request) -> bool:
 
 
 @routes.get("/api/play/{room}/at/{ply}")
-async def look_at_position(request: web.Request) -> web.Response:
+async def analyse_position(request: web.Request) -> web.Response:
     """Answer with the board after this many moves of the game."""
     return as_json(_room(request).board_at(_ply(request), turned=_turned(request)))
 
@@ -457,5 +459,5 @@ async def act_in_room(request: web.Request) -> web.Response:
             case "leave":
                 request.app[SITE].rooms.leave(room)
             case _:
-                raise Trouble("There is no such order.", HTTPStatus.NOT_FOUND)
+                raise PageError("There is no such order.", HTTPStatus.NOT_FOUND)
         return as_json(room.view(turned=_turned(request)))

@@ -20,12 +20,12 @@ import numpy as np
 from azselfplay.games import get_game
 from azselfplay.games.boards import Clicks, Spot
 from azselfplay.games.game_history import GameHistory, board_text, replay
-from azselfplay.games.game_texts import TEXT, said, writers_of
+from azselfplay.games.game_texts import TEXT, display_moves, writers_of
 from azselfplay.games.knowledge import RESULTS, knowledge_of, picture_of, sides_on_picture
 from azselfplay.games.spec import PLY_CAP, RECORDED, RESIGNATION, Game, State
 from azselfplay.host.runs import RunFolder
 from azselfplay.lab.report.stored_games import Ply, as_pgn, plies, tags, versions
-from azselfplay.lab.web.guarding import Trouble
+from azselfplay.lab.web.guarding import PageError
 from azselfplay.store.reader import StoreReader
 from azselfplay.store.rows import COLUMNS, DATA, Stored
 from protocol.records import POLICY_TARGET, BadRecord, GameRecord
@@ -33,11 +33,11 @@ from protocol.records import POLICY_TARGET, BadRecord, GameRecord
 PAGE = 50
 """Games per page."""
 
-LOOKED_AT = 100_000
+SEARCHED_GAMES = 100_000
 """Most games that a filter reads for one page. The next page continues the search for rare games further
 back."""
 
-KEPT = 8
+CACHED_GAMES = 8
 """Games kept in memory, because stepping through a game requests each of its positions."""
 
 LAST = 6
@@ -88,11 +88,11 @@ class Open:
     plies: list[Ply]
 
 
-class Shelf:
+class StoredGames:
     """The games of all runs. Any thread may use it."""
 
     def __init__(self) -> None:
-        self._opened = lru_cache(KEPT)(_opened)
+        self._opened = lru_cache(CACHED_GAMES)(_opened)
         self._lock = Lock()
 
     def listed(self, run: RunFolder, wanted: Filter, before: int) -> dict[str, Any]:
@@ -101,7 +101,7 @@ class Shelf:
             low, high = games.span()
             # 0 asks for the newest page.
             last = min(before - 1, high) if before else high
-            first = max(low, last - LOOKED_AT + 1)
+            first = max(low, last - SEARCHED_GAMES + 1)
             clauses = {"seq >= ?": first, "seq <= ?": last, **wanted.clauses()}
             where = " AND ".join(clauses)
             sql = f"SELECT {COLUMNS}, {DATA} FROM games WHERE {where} ORDER BY seq DESC LIMIT {PAGE}"
@@ -134,7 +134,7 @@ class Shelf:
             "simulations": None if one.record.is_imported else one.record.simulations,
             "score": one.played.score(),
             "forms": list(writers_of(one.game)),
-            "moves": said(one.game, one.played.states, one.played.actions),
+            "moves": display_moves(one.game, one.played.states, one.played.actions),
             "numbers": [words.number(state) for state in one.played.states[:-1]] if words.number else None,
             "names": sides_on_picture(one.game),
             "sides": [ply.side for ply in one.plies],
@@ -155,7 +155,7 @@ class Shelf:
                 state = replay(one.game, one.record.start, played, one.record.max_plies).state
             except ValueError as error:
                 text = f"That line cannot be played from position {ply}: {error}"
-                raise Trouble(text, HTTPStatus.BAD_REQUEST) from error
+                raise PageError(text, HTTPStatus.BAD_REQUEST) from error
             return {**found, "board": board(one.game, state, line[-1])}
         before, is_over = one.plies[ply - 1].move if ply else "", ply == len(one.plies)
         last = one.played.actions[ply - 1] if ply else None
@@ -175,7 +175,7 @@ class Shelf:
                 "candidates": [
                     {
                         **move,
-                        "said": said(one.game, state[None], [action], last)[0],
+                        "said": display_moves(one.game, state[None], [action], last)[0],
                         "played": move["text"] == done.move,
                         "visits": visits,
                         "share": visits / total,
@@ -201,7 +201,7 @@ class Shelf:
         form = form or next(iter(forms))
         if form not in forms:
             text = f"Games of {one.game.name} can be had as {' or '.join(forms)}, not as {form[:40]!r}."
-            raise Trouble(text, HTTPStatus.BAD_REQUEST)
+            raise PageError(text, HTTPStatus.BAD_REQUEST)
         its_tags = tags(f"azselfplay {run.name}", one.stored, one.record)
         text = as_pgn(forms[form], one.game, its_tags, one.record, others)
         ending = ENDINGS.get(form, form.lower())
@@ -213,11 +213,11 @@ class Shelf:
             stored = next(games.numbered([number]), None)
             if stored is None and games.was_dropped(number):
                 text = f"The moves of game {number} are no longer stored: the trainer keeps only the newest"
-                raise Trouble(f"{text} games (keep_games).")
+                raise PageError(f"{text} games (keep_games).")
             if stored is None:
                 low, high = games.span()
                 there = f"Its games have the numbers {low} to {high}." if high else "It has no games yet."
-                raise Trouble(f"Run {run.name} has no game {number}. {there}")
+                raise PageError(f"Run {run.name} has no game {number}. {there}")
             name = games.game
         # Keep the lock while a game is replayed: a page requests the game several times at once, and one
         # replay is enough.
@@ -233,14 +233,14 @@ def _opened(name: str, stored: Stored) -> Open:
         return Open(game, stored, record, played, list(plies(game, record, played)))
     except (BadRecord, ValueError) as error:
         text = f"Game {stored.seq} is damaged: {error}"
-        raise Trouble(text, HTTPStatus.UNPROCESSABLE_ENTITY) from error
+        raise PageError(text, HTTPStatus.UNPROCESSABLE_ENTITY) from error
 
 
 @contextmanager
 def _store(run: RunFolder) -> Iterator[StoreReader]:
     if not run.games.is_file():
         away = run.kept_elsewhere("trainer")
-        raise Trouble(f"Run {run.name} has no games {f'here: {away}' if away else 'yet'}.")
+        raise PageError(f"Run {run.name} has no games {f'here: {away}' if away else 'yet'}.")
     with closing(StoreReader(run.games)) as games:
         yield games
 
@@ -253,14 +253,14 @@ def last_moves(game: Game, stored: Stored) -> list[str]:
         for action in actions:
             states = [*states[-LAST:], game.after(states[-1], action)]
         before = actions[-LAST - 1] if len(actions) > LAST else None
-        return said(game, np.array(states[:-1]), actions[-LAST:], before)
+        return display_moves(game, np.array(states[:-1]), actions[-LAST:], before)
     except (BadRecord, ValueError, IndexError):
         return []
 
 
 def _check_ply(one: Open, ply: int) -> None:
     if not 0 <= ply <= len(one.plies):
-        raise Trouble(f"Game {one.stored.seq} has the positions 0 to {len(one.plies)}, not {ply}.")
+        raise PageError(f"Game {one.stored.seq} has the positions 0 to {len(one.plies)}, not {ply}.")
 
 
 def _about(row: Stored) -> dict[str, Any]:

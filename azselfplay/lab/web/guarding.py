@@ -62,7 +62,7 @@ SECTIONS = {"run": "Overview", "games": "Games", "play": "Play"}
 """Pages of a run: script and name."""
 
 
-class Trouble(Exception):
+class PageError(Exception):
     """A request that cannot be answered. `text` says what is wrong and what to do."""
 
     def __init__(self, text: str, status: HTTPStatus = HTTPStatus.NOT_FOUND) -> None:
@@ -71,27 +71,27 @@ class Trouble(Exception):
         self.status = status
 
 
-def trouble_of(error: Exception, what: str) -> Trouble:
-    """Return the Trouble for errors caused by files of a run. Any other error is a bug, which is logged.
+def page_error(error: Exception, what: str) -> PageError:
+    """Return the PageError for errors caused by files of a run. Any other error is a bug, which is logged.
     `what`: what was being done, for the log."""
-    if isinstance(error, Trouble):
+    if isinstance(error, PageError):
         return error
     # Some functions wrap it into a Fatal.
     if isinstance(error, UnknownGame) or isinstance(error.__cause__, UnknownGame):
-        return Trouble(f"{error}. {NEW_GAME}", HTTPStatus.CONFLICT)
+        return PageError(f"{error}. {NEW_GAME}", HTTPStatus.CONFLICT)
     if isinstance(error, Fatal):
-        return Trouble(str(error), HTTPStatus.CONFLICT)
+        return PageError(str(error), HTTPStatus.CONFLICT)
     if isinstance(error, FileNotFoundError | NotADirectoryError):
-        return Trouble(
+        return PageError(
             f"{error.filename or 'a file'} is gone: the run is being deleted or moved. Go back to the list "
             "of runs.",
             HTTPStatus.GONE,
         )
     if isinstance(error, OSError):
         where = error.filename or "a file"
-        return Trouble(f"{where} cannot be read: {error.strerror}", HTTPStatus.INTERNAL_SERVER_ERROR)
+        return PageError(f"{where} cannot be read: {error.strerror}", HTTPStatus.INTERNAL_SERVER_ERROR)
     log.error("fault in %s", what, exc_info=error)
-    return Trouble(FAULT, HTTPStatus.INTERNAL_SERVER_ERROR)
+    return PageError(FAULT, HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
 def is_loopback(host: str) -> bool:
@@ -132,7 +132,7 @@ def only_for(listen: str) -> Middleware:
             name = ""
         if not may_name(name, listen):
             also = "" if is_loopback(listen) else ", an IP address of this machine, or the name"
-            raise Trouble(
+            raise PageError(
                 f"This server does not answer to the name {request.host[:80]!r}. Use the address{also} that "
                 "it printed when it started.",
                 HTTPStatus.MISDIRECTED_REQUEST,
@@ -142,11 +142,11 @@ def only_for(listen: str) -> Middleware:
             site = request.headers.get("Sec-Fetch-Site", "same-origin")
             ours = (None, f"http://{request.host}", f"https://{request.host}")  # None: not a browser
             if origin not in ours or site != "same-origin":
-                raise Trouble("Only pages of this server may do that.", HTTPStatus.FORBIDDEN)
+                raise PageError("Only pages of this server may do that.", HTTPStatus.FORBIDDEN)
             # A form on another site could send text. It could send JSON only after a CORS request, which we
             # refuse.
             if request.content_type != JSON:
-                raise Trouble(f"The body must be {JSON}.", HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
+                raise PageError(f"The body must be {JSON}.", HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
         return await handler(request)
 
     return check
@@ -161,9 +161,9 @@ async def errors_as_pages(request: web.Request, handler: Handler) -> web.StreamR
         # Redirections are answers, not errors.
         if error.status < HTTPStatus.BAD_REQUEST:
             raise
-        found = Trouble(_REASONS.get(HTTPStatus(error.status), error.reason), HTTPStatus(error.status))
+        found = PageError(_REASONS.get(HTTPStatus(error.status), error.reason), HTTPStatus(error.status))
     except Exception as error:
-        found = trouble_of(error, f"the answer to {request.method} {request.path}")
+        found = page_error(error, f"the answer to {request.method} {request.path}")
     if request.path.startswith("/api/"):
         return as_json({"error": found.text}, found.status)
     page = error_page(found.status, found.text)

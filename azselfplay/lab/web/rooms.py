@@ -21,14 +21,14 @@ from typing import Any
 import numpy as np
 
 from azselfplay.games.game_history import replay
-from azselfplay.games.game_texts import said, writers_of
+from azselfplay.games.game_texts import display_moves, writers_of
 from azselfplay.games.knowledge import RESULTS, WrittenMove, knowledge_of, sides_on_picture, spots_of_cells
 from azselfplay.games.spec import State
 from azselfplay.host.exits import Fatal
 from azselfplay.host.runs import RunFolder, modified
 from azselfplay.lab.report.strength import ratings_of
 from azselfplay.lab.web.games import ENDINGS, board, moves
-from azselfplay.lab.web.guarding import Trouble
+from azselfplay.lab.web.guarding import PageError
 from azselfplay.link.finding import newest_weights
 from azselfplay.link.weights_files import SUFFIX, hash_in_name, short_hash, version_in
 from azselfplay.play.book import head
@@ -100,18 +100,18 @@ def _step(file: Path) -> int | None:
 
 
 def find_weights(run: RunFolder, name: str, *, goes_on: bool = False) -> Path:
-    """Return the file of the network called `name`, for "" the one that the run plays with. Raises Trouble if
-    there is none. `goes_on`: a game is continued; if azserver has removed the game's network meanwhile, the
-    one for "" plays on."""
+    """Return the file of the network called `name`, for "" the one that the run plays with. Raises PageError
+    if there is none. `goes_on`: a game is continued; if azserver has removed the game's network meanwhile,
+    the one for "" plays on."""
     known = weights_of(run)
     if not known:
         away = run.kept_elsewhere("azserver")
         why = f"here: {away}" if away else "yet: a network comes as soon as azserver has started"
-        raise Trouble(f"Run {run.name} has no weights {why}.")
+        raise PageError(f"Run {run.name} has no weights {why}.")
     if not name or (goes_on and name not in known):
         name = known[0]
     if name not in known:
-        raise Trouble(f"Run {run.name} has no weights called {name[:80]!r}; it plays with {known[0]}.")
+        raise PageError(f"Run {run.name} has no weights called {name[:80]!r}; it plays with {known[0]}.")
     return run.weights / f"{name}{SUFFIX}"
 
 
@@ -126,7 +126,7 @@ class Rooms:
 
     async def open(self, run: RunFolder, weights: Path, terms: Terms) -> Room:
         """Open a new game. Loading the network takes seconds, compiling a game's kernels for the first time
-        up to a minute, so games are opened one at a time. Raises Trouble(503) if all places are taken by
+        up to a minute, so games are opened one at a time. Raises PageError(503) if all places are taken by
         games that are searching, Fatal if the weights cannot be used, and ValueError if the moves of `terms`
         cannot be played."""
 
@@ -140,7 +140,7 @@ class Rooms:
                 idle = next((room for room in self._rooms.values() if not room.lock.locked()), None)
                 if idle is None:
                     text = f"The network is thinking about {MOST_ROOMS} games at this moment. Try again soon."
-                    raise Trouble(text, HTTPStatus.SERVICE_UNAVAILABLE)
+                    raise PageError(text, HTTPStatus.SERVICE_UNAVAILABLE)
                 self.leave(idle)
             net = await self.nets.take(weights)
             try:
@@ -153,10 +153,10 @@ class Rooms:
             return room
 
     def find(self, token: str) -> Room:
-        """Return an open game. Raises Trouble if there is none."""
+        """Return an open game. Raises PageError if there is none."""
         room = self._rooms.pop(token, None)
         if room is None:
-            raise Trouble("That game is no longer open. Start a new one.", HTTPStatus.GONE)
+            raise PageError("That game is no longer open. Start a new one.", HTTPStatus.GONE)
         self._rooms[token] = room  # moved to the end: used last
         return room
 
@@ -209,15 +209,15 @@ class Room:
     # ---- What a person does ---------------------------------------------------------------------
 
     def play(self, text: str) -> None:
-        """Play the person's move, in the game's notation. Raises Trouble(409) if it is not allowed now."""
+        """Play the person's move, in the game's notation. Raises PageError(409) if it is not allowed now."""
         if self._played.end_reason() is not None:
-            raise Trouble("The game is over.", HTTPStatus.CONFLICT)
+            raise PageError("The game is over.", HTTPStatus.CONFLICT)
         if self._played.side_to_move != self._terms.side:
-            raise Trouble("It is the network's turn.", HTTPStatus.CONFLICT)
+            raise PageError("It is the network's turn.", HTTPStatus.CONFLICT)
         try:
             self._played.play_text(text)
         except ValueError as error:
-            raise Trouble(f"That move cannot be played: {error}", HTTPStatus.CONFLICT) from error
+            raise PageError(f"That move cannot be played: {error}", HTTPStatus.CONFLICT) from error
         self._found = None
 
     async def reply(self) -> None:
@@ -229,7 +229,7 @@ class Room:
     async def hint(self) -> None:
         """Search for the move that the network would play for the person."""
         if self._played.end_reason() is not None:
-            raise Trouble("The game is over.", HTTPStatus.CONFLICT)
+            raise PageError("The game is over.", HTTPStatus.CONFLICT)
         await self._search(is_hint=True)
 
     def take_back(self) -> None:
@@ -238,7 +238,7 @@ class Room:
         # Sides need not alternate: in Dots and Boxes a player may move several times in a row.
         movers = [self._game.rules.side_to_move(state) for state in self._played.states[first:-1]]
         if self._terms.side not in movers:
-            raise Trouble("There is no move of yours to take back.", HTTPStatus.CONFLICT)
+            raise PageError("There is no move of yours to take back.", HTTPStatus.CONFLICT)
         self._played = self._played.up_to(first + len(movers) - 1 - movers[::-1].index(self._terms.side))
         self._found = None
 
@@ -279,7 +279,7 @@ class Room:
             "lines": [
                 {
                     "moves": list(line.moves[:LONGEST]),
-                    "said": self._said_line(state, line.moves[:LONGEST], before),
+                    "said": self._display_line(state, line.moves[:LONGEST], before),
                     "visits": line.visits,
                     "share": line.visits / total,
                     "value": line.value,
@@ -291,12 +291,12 @@ class Room:
         }
         return action
 
-    def _said_line(self, state: State, moves: Sequence[str], before: int | None) -> list[str]:
+    def _display_line(self, state: State, moves: Sequence[str], before: int | None) -> list[str]:
         positions, actions = [state], list[int]()
         for move in moves:
             actions.append(self._game.notation.action_from_text(positions[-1], move))
             positions.append(self._game.after(positions[-1], actions[-1]))
-        return said(self._game, np.array(positions), actions, before)
+        return display_moves(self._game, np.array(positions), actions, before)
 
     # ---- What is shown --------------------------------------------------------------------------
 
@@ -318,11 +318,11 @@ class Room:
             "is_mine": mine,
             "board": self.board_at(played.ply, turned=turned),
             "legal": [
-                {**move, "said": said(self._game, played.states[-1:], [action], before)[0]}
+                {**move, "said": display_moves(self._game, played.states[-1:], [action], before)[0]}
                 for move, action in zip(moves(self._game, played.state, legal), legal, strict=True)
             ],
             "moves": played.moves_text(),
-            "said": said(self._game, played.states, played.actions),
+            "said": display_moves(self._game, played.states, played.actions),
             "numbers": [words.number(state) for state in played.states[:-1]] if words.number else None,
             "movers": [int(self._game.rules.side_to_move(state)) for state in played.states[:-1]],
             "first": len(self._terms.moves),
@@ -335,10 +335,10 @@ class Room:
         }
 
     def board_at(self, ply: int, *, turned: bool) -> dict[str, Any]:
-        """Return the board after `ply` moves, as the person sees it, or `turned`. Raises Trouble(404)."""
+        """Return the board after `ply` moves, as the person sees it, or `turned`. Raises PageError(404)."""
         if not 0 <= ply <= self._played.ply:
             text = f"The game has the positions 0 to {self._played.ply}, not {ply}."
-            raise Trouble(text, HTTPStatus.NOT_FOUND)
+            raise PageError(text, HTTPStatus.NOT_FOUND)
         texts = self._played.moves_text()
         return board(
             self._game,
@@ -350,10 +350,10 @@ class Room:
 
     def file(self, form: str) -> dict[str, str]:
         """Return the `name` and the `text` of a file with the game so far, in one of the view's `forms`.
-        Raises Trouble(404)."""
+        Raises PageError(404)."""
         write = writers_of(self._game).get(form)
         if write is None:
-            raise Trouble(f"There is no format {form[:40]!r} for this game.", HTTPStatus.NOT_FOUND)
+            raise PageError(f"There is no format {form[:40]!r} for this game.", HTTPStatus.NOT_FOUND)
         over, today = self._played.end_reason(), datetime.now(UTC)
         players = ["a person", f"{self.run}, {self.thinker.net.name}"]
         tags = {

@@ -27,7 +27,7 @@ from azselfplay.host.view import rows as as_rows
 from azselfplay.host.view import trainer_of
 from azselfplay.lab.report.curves import Curves
 from azselfplay.lab.report.strength import strength_of
-from azselfplay.lab.web.guarding import Trouble, trouble_of
+from azselfplay.lab.web.guarding import PageError, page_error
 from azselfplay.lab.web.players import Players
 from azselfplay.lab.web.runs import State, summary
 from azselfplay.link.connection import Connection, ConnectionSettings
@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 EVERY = 2.0
 """Seconds between two looks."""
 
-KEPT = 8
+CACHED_RUNS = 8
 """Number of runs whose curves stay in memory after the last page is closed."""
 
 OLD = 10.0
@@ -64,12 +64,14 @@ class Files:
         self.curves = Curves(run.figures_log)
         self.players = Players(run.games)
 
-    def look(self) -> dict[str, Any]:
-        """Read new data. Returns the present figures. Raises Trouble if the run is gone."""
+    def refresh(self) -> dict[str, Any]:
+        """Read new data. Returns the present figures. Raises PageError if the run is gone."""
         if not (self.run.about.is_file() or self.run.games.is_file()):
-            raise Trouble(f"Run {self.run.name} is gone: it is being deleted, or was moved.", HTTPStatus.GONE)
+            raise PageError(
+                f"Run {self.run.name} is gone: it is being deleted, or was moved.", HTTPStatus.GONE
+            )
         with self._turn:
-            self.curves.look()
+            self.curves.refresh()
             about = summary(self.run)
             return {
                 "summary": about,
@@ -81,7 +83,7 @@ class Files:
     def history(self) -> dict[str, Any]:
         """Return all curves, and the strength of the networks."""
         with self._turn:
-            self.curves.look()
+            self.curves.refresh()
             return {**self.curves.history(self.run.read_architecture()), "strength": strength_of(self.run)}
 
 
@@ -99,8 +101,8 @@ def _with_advice(text: str) -> dict[str, str]:
 def newest_alerts(written: list[dict[str, str]], live: Mapping[str, Any] | None) -> list[dict[str, str]]:
     """Return the alerts that azserver reports, as everywhere else; the alerts `written` in the run's folder
     are older and count only without these."""
-    told = trainer_of(live or {}).get("alerts")
-    return written if told is None else [_with_advice(str(text)) for text in told]
+    newer = trainer_of(live or {}).get("alerts")
+    return written if newer is None else [_with_advice(str(text)) for text in newer]
 
 
 class Watching:
@@ -110,13 +112,13 @@ class Watching:
         self._group = group
         self._reading = reading
         self._watched: dict[str, _Watched] = {}
-        self._kept = lru_cache(KEPT)(lambda path: Files(RunFolder(path.parent, path.name)))
+        self._opened = lru_cache(CACHED_RUNS)(lambda path: Files(RunFolder(path.parent, path.name)))
         """Files by the folder of their run."""
 
     def files_of(self, run: RunFolder) -> Files:
         """Return the files of a run. Those of an unwatched run are dropped if others were used since."""
         watched = self._watched.get(run.name)
-        return watched.files if watched is not None else self._kept(run.path)
+        return watched.files if watched is not None else self._opened(run.path)
 
     async def history(self, run: RunFolder) -> dict[str, Any]:
         """Return the curves of a run up to now."""
@@ -134,12 +136,12 @@ class Watching:
         # A page that is opened later gets the newest figures at once.
         if watched.newest:
             updates.put_nowait(watched.newest)
-        watched.told.add(updates)
+        watched.subscribers.add(updates)
         try:
             yield updates
         finally:
-            watched.told.discard(updates)
-            if not watched.told and self._watched.get(run.name) is watched:
+            watched.subscribers.discard(updates)
+            if not watched.subscribers and self._watched.get(run.name) is watched:
                 del self._watched[run.name]
                 watched.task.cancel()
 
@@ -151,49 +153,49 @@ class Watching:
             one.task.cancel()
         await asyncio.gather(*(one.task for one in watched), return_exceptions=True)
         for one in watched:
-            await one.look_for_the_last_time()
+            await one.publish_last()
 
 
 class _Watched:
     """A watched run, and the task that reads it."""
 
     def __init__(self, files: Files, reading: Reading, group: asyncio.TaskGroup) -> None:
-        self.told: set[Updates] = set()
+        self.subscribers: set[Updates] = set()
         self.newest = b""
         self.files = files
         self._reading = reading
         self._was_running = False
-        self.task = group.create_task(self._look_on(group))
+        self.task = group.create_task(self._watch(group))
 
-    async def _look_on(self, group: asyncio.TaskGroup) -> None:
+    async def _watch(self, group: asyncio.TaskGroup) -> None:
         async with aclosing(ServerFigures(self.files.run, group)) as server:
             while True:
-                self._tell(await self._look(server))
+                self._publish(await self._refresh(server))
                 await asyncio.sleep(EVERY)
 
-    def _tell(self, figures: dict[str, Any]) -> None:
+    def _publish(self, figures: dict[str, Any]) -> None:
         self.newest = msgspec.json.encode(figures)
-        for updates in self.told:
+        for updates in self.subscribers:
             # Figures that a slow page has not taken are replaced by newer ones.
             while not updates.empty():
                 updates.get_nowait()
             updates.put_nowait(self.newest)
 
-    async def look_for_the_last_time(self) -> None:
+    async def publish_last(self) -> None:
         """Send the present figures, marked as the last ones."""
-        self._tell({**await self._look(None), "last": True})
-        for updates in self.told:
+        self._publish({**await self._refresh(None), "last": True})
+        for updates in self.subscribers:
             updates.put_nowait(None)
 
-    async def _look(self, server: ServerFigures | None) -> dict[str, Any]:
+    async def _refresh(self, server: ServerFigures | None) -> dict[str, Any]:
         """Return the present figures, or what is wrong; without a server, return the figures of the files."""
         try:
             async with self.files.lock:
-                figures = await self._reading(self.files.look)
+                figures = await self._reading(self.files.refresh)
             about = figures["summary"]
             if self._was_running and not about["running"]:
-                said = "has ended" if about["state"] == State.ENDED else "does not answer any more"
-                log.info("run %s %s; its pages show the last figures", about["name"], said)
+                how = "has ended" if about["state"] == State.ENDED else "does not answer any more"
+                log.info("run %s %s; its pages show the last figures", about["name"], how)
             self._was_running = about["running"]
             if server is None:
                 return {**figures, "server": "", "live": None, "lines": None}
@@ -202,7 +204,7 @@ class _Watched:
             figures["alerts"] = newest_alerts(figures["alerts"], live)
             return {**figures, "server": server.state, "live": live, "lines": lines}
         except Exception as error:
-            return {"error": trouble_of(error, f"a look at run {self.files.run.name}").text}
+            return {"error": page_error(error, f"a look at run {self.files.run.name}").text}
 
 
 class ServerFigures:
@@ -214,7 +216,7 @@ class ServerFigures:
         """Why there are no figures, for people; "" while there are."""
         self._run = run
         self._figures: dict[str, Any] = {}
-        self._came = -OLD
+        self._received_at = -OLD
         self._settings: dict[str, Any] = {}
         """Settings of the run with which the connection was made."""
         self._context: Context | None = None
@@ -249,12 +251,12 @@ class ServerFigures:
             self._context = new_context()
             hello = Hello(PROTOCOL_VERSION, "watcher", f"azplay web {os.getpid()}")
             self._connection = Connection(
-                self._context, address.leaves, hello, on_message=self._take, settings=keys
+                self._context, address.leaves, hello, on_message=self._on_message, settings=keys
             )
-            self._task = self._group.create_task(self._be_connected(self._connection))
+            self._task = self._group.create_task(self._run_connection(self._connection))
         if self._connection is not None:
             self._connection.send(GetStatus())
-        if time.monotonic() - self._came > OLD:
+        if time.monotonic() - self._received_at > OLD:
             # A more exact reason may already be known: a refusal, or wrong keys.
             self.state = self.state or f"azserver does not answer at {address.server}."
             return None
@@ -265,16 +267,16 @@ class ServerFigures:
         self.state = ""
         return self._figures
 
-    async def _be_connected(self, connection: Connection) -> None:
+    async def _run_connection(self, connection: Connection) -> None:
         try:
             await connection.run()
         except Fatal as error:
             self.state = str(error)
             self._connection = None
 
-    def _take(self, message: Message, frames: list[memoryview]) -> None:
+    def _on_message(self, message: Message, frames: list[memoryview]) -> None:
         if isinstance(message, Status) and not frames:
-            self._figures, self._came = message.figures, time.monotonic()
+            self._figures, self._received_at = message.figures, time.monotonic()
             self.state = ""
 
     async def aclose(self) -> None:
@@ -285,4 +287,4 @@ class ServerFigures:
         if self._context is not None:
             self._context.term()
         self._task = self._context = self._connection = None
-        self._figures, self._came = {}, -OLD
+        self._figures, self._received_at = {}, -OLD
