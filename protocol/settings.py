@@ -1,7 +1,7 @@
 """Settings: the kinds of values that they take, and how games are played.
 
 A setting is a field of a frozen dataclass. Its type says what is allowed, as msgspec reads it: a plain
-type, a `Literal`, or a number with its limits (`Share`, `Count`). So one function checks all of them
+type, a `Literal`, or a number with its limits (`Fraction`, `Count`). So one function checks all of them
 (`converted`), whether they come from a file, a variable, a flag or a message, and the same types tell
 people what is allowed. They are dataclasses and not msgspec's structs because tyro and
 `dataclasses.replace` read them as they are; unknown names are found here, since msgspec does not say
@@ -34,7 +34,7 @@ MAX_SIMULATIONS = 20_000
 Count = Annotated[int, Meta(ge=0)]
 Positive = Annotated[int, Meta(ge=1)]
 Amount = Annotated[float, Meta(ge=0)]
-Share = Annotated[float, Meta(ge=0, le=1)]
+Fraction = Annotated[float, Meta(ge=0, le=1)]
 Constant = Annotated[float, Meta(ge=0, le=1000)]
 Simulations = Annotated[int, Meta(ge=1, le=MAX_SIMULATIONS)]
 SomeSimulations = Annotated[int, Meta(ge=0, le=MAX_SIMULATIONS)]
@@ -182,7 +182,7 @@ class GumbelSettings:
 class NoiseSettings:
     """Exploration at the root."""
 
-    root_noise: Share = 0.25
+    root_noise: Fraction = 0.25
     """Share of Dirichlet noise in the priors of the root (AlphaZero: 0.25); 0 switches it off. With
     `search.selection = gumbel` there is Gumbel noise instead, in full for any share above 0."""
     dirichlet_alpha: Constant = 0.0
@@ -208,7 +208,7 @@ class OpeningSettings:
     """Plies without a search at the beginning of a game, which are never trained on. They count towards
     `moves.temperature_plies` and never end a game (AlphaZero: none)."""
 
-    random_share: Share = 0.0
+    random_share: Fraction = 0.0
     """Share of games that begin with plies drawn uniformly from the legal moves (chess: try a third;
     AlphaZero: 0)."""
     random_plies: Annotated[int, Meta(ge=0, le=1000)] = 12
@@ -229,7 +229,7 @@ class StartSettings:
     """Instead of `positions`: kinds of start positions, separated by commas; each game draws one. Chess:
     material such as KQK,KRPKR, for either colour, with nobody in check. Chess960: numbers of start positions,
     or `all`, its default. Random opening plies follow `all` only."""
-    share: Share = 0.0
+    share: Fraction = 0.0
     """Share of games that begin at one of `positions`, or at one drawn by `generator`; each line or kind is
     equally likely (AlphaZero: 0)."""
 
@@ -246,7 +246,7 @@ class ResignationSettings:
     """Largest share of resigned games that the resigning side would not have lost. The trainer measures this
     share and lowers the threshold accordingly; until it has enough games, nobody resigns (AlphaGo Zero:
     0.05). 0: the threshold is always `value`."""
-    play_on: Share = 0.1
+    play_on: Fraction = 0.1
     """Share of games that are played to their end in any case, to measure the mistakes (AlphaGo Zero:
     0.1)."""
 

@@ -67,7 +67,7 @@ def _main() -> int:
     if place.ranks > 1:
         from trainer.gang import Gang, follow
 
-        ranks = gang = Gang.of_children(place) if place.starts_others else Gang.joined(place)
+        ranks = gang = Gang.of_children(place) if place.starts_others else Gang.from_environment(place)
         if place.rank:
             follow(gang, config)
             return 0

@@ -13,7 +13,7 @@ from azselfplay.host.hardware import named_devices, usable_cores
 from azselfplay.host.ports import Address, parse_address
 from azselfplay.link.keys import dial_keys
 from net.architectures.registry import TRAINING_HEADS, check_name
-from protocol.settings import Amount, Count, Port, Positive, Seed, Share, converted
+from protocol.settings import Amount, Count, Fraction, Port, Positive, Seed, converted
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class LossSettings:
 
     value_weight: Amount = 1.0
     """Weight of the value loss; that of the policy loss is 1 (AlphaZero: 1; 2 cost one chess run 231 Elo)."""
-    value_q_share: Share = 0.0
+    value_q_share: Fraction = 0.0
     """Share, 0..1, of the search's root value in the value target, the rest being the outcome
     (AlphaZero: 0; others report that 0.2 makes no difference, that 0.5 costs 25 Elo in Go, and that a little
     helps when games are few)."""
@@ -82,7 +82,7 @@ class LossSettings:
     (loss) with probability win_discount ^ k, else a draw; a resigned game goes on from the value at its end.
     The value then tells near wins from far ones, and the search finishes its games (AlphaZero: 1, all wins
     alike; 0.995 halves a win in 138 plies)."""
-    capped_value_weight: Share = 1.0
+    capped_value_weight: Fraction = 1.0
     """Weight in the value loss of positions whose game reached the length limit and was scored as a draw
     (AlphaZero: 1; with 0.25, many such games do not teach that everything is a draw)."""
     heads: str = ""
@@ -133,15 +133,15 @@ class SampleSettings:
     less). Plies without a search and held-out games do not count. With 4, short games are learned
     fastest, but in chess the network memorises the first games (docs/decisions/0018). A change applies to
     later games."""
-    surprise_share: Share = 0.0
+    surprise_share: Fraction = 0.0
     """Share of the samples, 0..1, that are drawn within their game in proportion to KL(pi || P), that is,
     to how far the search disagreed with the network (KataGo: 0.5; AlphaZero: 0, all positions alike)."""
-    wins_share: Share = 0.0
+    wins_share: Fraction = 0.0
     """Share of the samples, 0..1, that are positions one move beside the stored games in which the side to
     move wins at once. Only the policy is learned there: the winning moves, evenly. Games contain few such
     positions, because each ends a game (AlphaZero: 0). They count for `per_position`: with 0.1, a position of
     a game is trained on 0.9 times as often. docs/decisions/0058."""
-    imported_share: Share = 0.0
+    imported_share: Fraction = 0.0
     """Share of the samples, 0..1, from games that `azplay games RUN import` has stored. The move played is
     the policy target, the game's result the value. Above 0, training begins with them alone, `per_position`
     times each: a warm start. Then they count for `per_position`: with 0.2, a position of self-play is

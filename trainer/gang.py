@@ -44,7 +44,7 @@ from azselfplay.host.processes import Children, describe_exit, python_module
 from net.weights import from_bytes, read_meta
 from trainer.config import OptimizerSettings, TrainerConfig
 from trainer.loss import trained_heads
-from trainer.ranks import Place, Ranks, Share, packed, unpacked
+from trainer.ranks import Place, RankBatch, Ranks, packed, unpacked
 from trainer.train_step import TrainStep, prepare_thread, short_of_memory
 
 log = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ class Gang(Ranks):
         done."""
 
     @classmethod
-    def joined(cls, place: Place) -> Gang:
+    def from_environment(cls, place: Place) -> Gang:
         """Return the gang that the environment variables of torchrun, or of rank 0, describe."""
         return cls(place, next(rendezvous("env://"))[0])
 
@@ -95,18 +95,20 @@ class Gang(Ranks):
                 if type(module) is nn.BatchNorm2d:
                     module.__class__ = SynchronisedNorm
 
-    def begin(self, step: int, weights: Callable[[], bytes], optimizer_state: Mapping[str, Any]) -> None:
+    def broadcast_state(
+        self, step: int, weights: Callable[[], bytes], optimizer_state: Mapping[str, Any]
+    ) -> None:
         """Raises Fatal if a rank does not join, or is lost."""
         self._store.set("rank 0", json.dumps(self._shared_settings()))
         with as_lost_rank():
-            self._join()
+            self._init_process_group()
         buffer = io.BytesIO()
         torch.save({"step": step, "weights": weights(), "optimizer": optimizer_state}, buffer)
         for rank in range(1, self._place.ranks):
             self._send(rank, buffer.getvalue())
         log.info("%d ranks make each step together", self._place.ranks)
 
-    def hand_out(self, batch: Share) -> Share:
+    def scatter(self, batch: RankBatch) -> RankBatch:
         self._sent()
         ranks = self._place.ranks
         for rank in range(1, ranks):
@@ -142,9 +144,9 @@ class Gang(Ranks):
 
     # ---- the others ----
 
-    def joined_rank_0(self) -> dict[str, Any]:
-        """Return what `begin` has sent. Raises Fatal(PROTOCOL) if rank 0 has another version than this rank,
-        and Fatal(CONFIG) if it has other settings for its steps."""
+    def receive_state(self) -> dict[str, Any]:
+        """Return what `broadcast_state` has sent. Raises Fatal(PROTOCOL) if rank 0 has another version than
+        this rank, and Fatal(CONFIG) if it has other settings for its steps."""
         with as_lost_rank():
             self._store.wait(["rank 0"], FOREVER)
             theirs, ours = json.loads(self._store.get("rank 0")), self._shared_settings()
@@ -156,11 +158,11 @@ class Gang(Ranks):
                         f"{text}: start all ranks with the same {'settings' if is_setting else 'versions'}",
                         Exit.CONFIG if is_setting else Exit.PROTOCOL,
                     )
-            self._join()
-        begun: dict[str, Any] = torch.load(io.BytesIO(self.received()), map_location="cpu", weights_only=True)
+            self._init_process_group()
+        begun: dict[str, Any] = torch.load(io.BytesIO(self.recv()), map_location="cpu", weights_only=True)
         return begun
 
-    def received(self) -> bytes:
+    def recv(self) -> bytes:
         """Return rank 0's next message, however long it takes."""
         header = torch.zeros(1, dtype=torch.int64)
         with as_lost_rank():
@@ -173,7 +175,7 @@ class Gang(Ranks):
 
     # ---- all of them ----
 
-    def add_up(self, network: nn.Module, losses: Tensor) -> None:
+    def all_reduce(self, network: nn.Module, losses: Tensor) -> None:
         gradients = [one.grad for one in network.parameters() if one.grad is not None]
         ours = [losses, *gradients]
         whole = summed(torch.cat([one.flatten() for one in ours]))
@@ -189,7 +191,7 @@ class Gang(Ranks):
         flags = {f"--{name.replace('_', '-')}": one for name, one in settings.items()}
         return {"azselfplay": version(), "torch": torch.__version__, **flags}
 
-    def _join(self) -> None:
+    def _init_process_group(self) -> None:
         device = torch.device(self._place.config.device)
         on_gpu = device.type == "cuda"
         if on_gpu:
@@ -217,9 +219,9 @@ class Gang(Ranks):
 @short_of_memory()
 def follow(gang: Gang, config: TrainerConfig) -> None:
     """Make steps with rank 0 until rank 0 ends. Raises Fatal(TRY_AGAIN) when a rank is lost or its device
-    short of memory, and as `Gang.joined_rank_0`."""
+    short of memory, and as `Gang.receive_state`."""
     prepare_thread(config.cpu_threads)
-    begun = gang.joined_rank_0()
+    begun = gang.receive_state()
     # torchrun signals all ranks at once; but rank 0 makes the last steps, and says when to end.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
@@ -230,7 +232,7 @@ def follow(gang: Gang, config: TrainerConfig) -> None:
     device = torch.device(config.device)
     step = TrainStep(game, meta.history, network, optimizer, config.loss, device, ranks=gang)
     step.restore(begun["step"], begun["optimizer"])
-    while data := gang.received():
+    while data := gang.recv():
         step.train_on(unpacked(data, heads))
     log.info("stopped at step %d, weights %s", step.step, digest(step.network))
 

@@ -38,7 +38,7 @@ STARTED = ("WORLD_SIZE", "RANK", "LOCAL_WORLD_SIZE", "LOCAL_RANK")
 """The environment variables by which a process knows that it is one of several ranks."""
 
 
-class Share(NamedTuple):
+class RankBatch(NamedTuple):
     """What a rank needs for a step: a batch, or the rank's rows of a batch."""
 
     samples: Samples
@@ -60,15 +60,17 @@ class Ranks:
     def prepare(self, network: nn.Module, settings: OptimizerSettings) -> None:
         """Change a network before training as the ranks need it."""
 
-    def begin(self, step: int, weights: Callable[[], bytes], optimizer_state: Mapping[str, Any]) -> None:
+    def broadcast_state(
+        self, step: int, weights: Callable[[], bytes], optimizer_state: Mapping[str, Any]
+    ) -> None:
         """Give the other ranks the state that training begins with: the step, the network being trained (as a
         file), and the state of the optimizer. Called once, before the first step."""
 
-    def hand_out(self, batch: Share) -> Share:
-        """Give the other ranks their shares of a batch, and return ours."""
+    def scatter(self, batch: RankBatch) -> RankBatch:
+        """Give the other ranks their rows of a batch, and return ours."""
         return batch
 
-    def add_up(self, network: nn.Module, losses: Tensor) -> None:
+    def all_reduce(self, network: nn.Module, losses: Tensor) -> None:
         """Replace the gradients and `losses [n]` by their sums over all ranks."""
 
     def end(self) -> None:
@@ -131,11 +133,11 @@ def place_of(config: TrainerConfig, environment: Mapping[str, str]) -> Place:
     return Place(rank, ranks, own, looked_at)
 
 
-# ---- A share as bytes: arrays by name, and never a pickle ---------------------------------------------
+# ---- A batch as bytes: arrays by name, and never a pickle ---------------------------------------------
 
 
-def packed(share: Share) -> bytes:
-    columns = share.samples._asdict() | {"counts": share.counts, "minutes": share.minutes}
+def packed(batch: RankBatch) -> bytes:
+    columns = batch.samples._asdict() | {"counts": batch.counts, "minutes": batch.minutes}
     for name, own in (columns.pop("heads") or {}).items():
         columns |= {f"{name}.{field}": column for field, column in own._asdict().items()}
     # In C order: safetensors writes memory as it is, and ignores strides.
@@ -143,8 +145,8 @@ def packed(share: Share) -> bytes:
     return safetensors.numpy.save(arrays)
 
 
-def unpacked(data: bytes, heads: Mapping[str, Head]) -> Share:
-    """Return the share that was `packed`; `heads`: the heads that are trained."""
+def unpacked(data: bytes, heads: Mapping[str, Head]) -> RankBatch:
+    """Return the batch that was `packed`; `heads`: the heads that are trained."""
     arrays = safetensors.numpy.load(data)
     columns: dict[str, Any] = {name: array if array.ndim else array.item() for name, array in arrays.items()}
     own = {
@@ -152,4 +154,4 @@ def unpacked(data: bytes, heads: Mapping[str, Head]) -> Share:
         for name, head in heads.items()
     }
     samples = Samples(**({name: columns.get(name) for name in Samples._fields} | {"heads": own}))
-    return Share(samples, Counts(*columns["counts"].tolist()), columns["minutes"])
+    return RankBatch(samples, Counts(*columns["counts"].tolist()), columns["minutes"])

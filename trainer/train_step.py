@@ -30,7 +30,7 @@ from net.planes import Planes, PlaneShape, features_tensor
 from net.weights import WeightsMeta, to_bytes
 from trainer.config import LossSettings, OptimizerSettings
 from trainer.loss import Losses, Targets, losses, outcome_targets, trained_heads, value_targets
-from trainer.ranks import Ranks, Share
+from trainer.ranks import RankBatch, Ranks
 from trainer.sampler_kernel import Counts, Samples
 from trainer.window import BY_CAP
 
@@ -122,15 +122,15 @@ class TrainStep:
     def train(self, samples: Samples, minutes: float = 0.0) -> None:
         """Make one step with the other ranks, after `minutes` of training. Figures accumulate on the device
         until `figures` is called, so that no step waits for them."""
-        self.train_on(self._ranks.hand_out(Share(samples, Counts.of(samples), minutes)))
+        self.train_on(self._ranks.scatter(RankBatch(samples, Counts.of(samples), minutes)))
 
-    def train_on(self, share: Share) -> None:
-        """Make one step with this rank's share of the batch."""
+    def train_on(self, batch: RankBatch) -> None:
+        """Make one step with this rank's rows of the batch."""
         self.network.train()
         for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(self._optimizer, self.step, share.minutes, group.get(BEGUN, 0))
-        row = self._backward(share.samples, share.counts)
-        self._ranks.add_up(self.network, row)
+            group["lr"] = learning_rate(self._optimizer, self.step, batch.minutes, group.get(BEGUN, 0))
+        row = self._backward(batch.samples, batch.counts)
+        self._ranks.all_reduce(self.network, row)
         # "inf" clips nothing, but the norm is still computed for the figures.
         norm = torch.nn.utils.clip_grad_norm_(
             self.network.parameters(), self._optimizer.grad_clip or float("inf")
@@ -319,10 +319,12 @@ class TrainStep:
         meta = WeightsMeta(self._game.name, self._history, self.network.architecture, self.step, version)
         return to_bytes(self.playing, meta, half=half)
 
-    def begin(self) -> None:
+    def broadcast_state(self) -> None:
         """Give the other ranks the state of this one; called once, before the first step."""
         meta = WeightsMeta(self._game.name, self._history, self.network.architecture)
-        self._ranks.begin(self.step, partial(to_bytes, self.network, meta), self.optimizer.state_dict())
+        self._ranks.broadcast_state(
+            self.step, partial(to_bytes, self.network, meta), self.optimizer.state_dict()
+        )
 
     def restore(self, step: int, optimizer_state: dict[str, Any] | None) -> None:
         """Continue after `step`; without an optimizer state, the optimizer starts anew, with a warm-up.

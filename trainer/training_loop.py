@@ -138,7 +138,7 @@ class TrainingLoop:
             self._restore(found)
         elif step:
             self._train_step.restore(step, None)
-        self._train_step.begin()
+        self._train_step.broadcast_state()
 
     def _restore(self, found: checkpoint.Checkpoint) -> None:
         progress = found.progress

@@ -16,7 +16,7 @@ from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.flags import refuse_foreign_flags
 from azselfplay.lab.azrun_config import RunConfig
 from client.config import ClientConfig
-from protocol.settings import Count, SelfPlaySettings, Share, settings_in
+from protocol.settings import Count, Fraction, SelfPlaySettings, settings_in
 from server.config import ServerConfig
 from trainer.config import TrainerConfig
 
@@ -29,7 +29,7 @@ class Config:
     """Host of the server."""
     workers: Count = 1
     """Processes."""
-    rate: Share = 0.5
+    rate: Fraction = 0.5
     """Share."""
     runs: Path = Path("runs")
     """Folder."""

@@ -140,7 +140,7 @@ def test_a_device_without_memory_for_the_optimizer_ends_the_trainer_with_a_sente
     with pytest.raises(Fatal, match="device is short of memory") as error:
         asyncio.run(main())
     assert error.value.code == Exit.TRY_AGAIN
-    monkeypatch.setattr(Gang, "joined_rank_0", lambda _: no_room())
+    monkeypatch.setattr(Gang, "receive_state", lambda _: no_room())
     with pytest.raises(Fatal, match="device is short of memory"):
         follow(Gang(Place(1, 2, TrainerConfig(), ["cpu"]), None), TrainerConfig(cpu_threads=1))
 

@@ -116,7 +116,7 @@ def test_a_rank_waits_for_games_longer_than_for_anything_else(monkeypatch: pytes
 
     def be_rank_0(gang: Gang) -> None:
         time.sleep(2 * limit.total_seconds())
-        gang.begin(0, lambda: b"weights", {})
+        gang.broadcast_state(0, lambda: b"weights", {})
         time.sleep(2 * limit.total_seconds())
         gang.end()
 
@@ -129,8 +129,8 @@ def test_a_rank_waits_for_games_longer_than_for_anything_else(monkeypatch: pytes
     of_1 = dist.TCPStore(gang.HERE, of_0.port, None, False, limit)
     with ThreadPoolExecutor(1) as thread:
         rank_0, rank_1 = thread.submit(be_rank_0, a_gang(0, of_0)), a_gang(1, of_1)
-        assert rank_1.joined_rank_0()["weights"] == b"weights"
-        assert rank_1.received() == b""
+        assert rank_1.receive_state()["weights"] == b"weights"
+        assert rank_1.recv() == b""
         rank_0.result()
 
 
@@ -152,13 +152,13 @@ def test_a_rank_of_other_settings_or_another_version_ends(
 ) -> None:
     store = dist.HashStore()
     rank_0 = a_gang(0, store, flags)
-    monkeypatch.setattr(rank_0, "_join", lambda: 1 / 0)
+    monkeypatch.setattr(rank_0, "_init_process_group", lambda: 1 / 0)
     with monkeypatch.context() as other:
         other.setattr(torch, "__version__", torch_version or torch.__version__)
         with pytest.raises(ZeroDivisionError):
-            rank_0.begin(0, bytes, {})
+            rank_0.broadcast_state(0, bytes, {})
     with ends(code, text):
-        a_gang(1, store).joined_rank_0()
+        a_gang(1, store).receive_state()
 
 
 @pytest.mark.parametrize(
