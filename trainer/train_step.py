@@ -114,7 +114,8 @@ class TrainStep:
         self.optimizer = make_optimizer(settings, self.network)
         self.step = 0
         """Steps made so far, including those before a restart."""
-        self._sums = torch.zeros(4 + len(self._heads), device=device)
+        self._sums = torch.zeros(5 + len(self._heads), device=device)
+        """A row of losses, and the norm of the gradient: their sums over `_summed` steps."""
         self._summed = 0
         self._at_once = settings.batch
         """Samples whose gradient is computed at once: fewer than the batch if the device lacks memory."""
@@ -141,8 +142,7 @@ class TrainStep:
             self._average.follow(self.step)
         # Added up on the device, because reading a number would wait for the step.
         row[VALUE_AT] /= row[WEIGHT_AT].clamp_min(LEAST_WEIGHT)
-        row[WEIGHT_AT] = norm  # the figures take it from there
-        self._sums += row
+        self._sums += torch.cat([row, norm[None]])
         self._summed += 1
 
     def _backward(self, samples: Samples, counts: Counts) -> Tensor:
@@ -191,12 +191,12 @@ class TrainStep:
     def _backward_of(self, part: Samples, counts: Counts) -> Tensor:
         """Add the gradient of a part; return float32[4 + heads]: policy, value, entropy, mean weight and the
         heads. A function of its own, so that a part's tensors are freed before the next part begins."""
-        parts, heads, mean_weight = self._losses(self.network, part, counts)
-        total = parts.policy + self._loss.value_weight * parts.value
+        main, heads, mean_weight = self._losses(self.network, part, counts)
+        total = main.policy + self._loss.value_weight * main.value
         for name, loss in heads.items():
             total = total + self._head_weights[name] * loss
         total.backward()  # type: ignore[no-untyped-call]
-        return torch.stack([*parts, mean_weight, *heads.values()]).detach()
+        return torch.stack([*main, mean_weight, *heads.values()]).detach()
 
     @property
     def playing(self) -> Network:
@@ -210,9 +210,9 @@ class TrainStep:
     def evaluate(self, samples: Samples) -> HeldOutFigures:
         """Return the losses of the network as it would be published now. Changes nothing."""
         with torch.no_grad():
-            parts, heads, mean_weight = self._losses(self.playing.eval(), samples, Counts.of(samples))
+            main, heads, mean_weight = self._losses(self.playing.eval(), samples, Counts.of(samples))
         values = self.values(samples.packed_features)
-        losses = parts.policy.item(), (parts.value / mean_weight.clamp_min(LEAST_WEIGHT)).item()
+        losses = main.policy.item(), (main.value / mean_weight.clamp_min(LEAST_WEIGHT)).item()
         of_heads = {name: loss.item() for name, loss in heads.items()}
         return HeldOutFigures(*losses, float(values.std()), of_heads)
 
@@ -291,13 +291,13 @@ class TrainStep:
         targets = Targets(wdl, weights, rows, actions, shares, counts)
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._in_bfloat16):
             outputs = network.all_heads(inputs)
-        parts = losses(outputs.policy, outputs.value, targets)
+        main = losses(outputs.policy, outputs.value, targets)
         own = samples.heads or {}
         heads = {
             name: head.loss(outputs.training[name], head.targets(*map(to_device, own[name])))
             for name, head in self._heads.items()
         }
-        return parts, heads, weights.sum() / counts.samples
+        return main, heads, weights.sum() / counts.samples
 
     def figures(self) -> StepFigures | None:
         """Return the means over the steps since the last call; None if there were none."""
@@ -306,7 +306,7 @@ class TrainStep:
         means = (self._sums / self._summed).tolist()
         self._sums.zero_()
         self._summed = 0
-        policy, value, entropy, norm, *heads = means
+        policy, value, entropy, _, *heads, norm = means
         return StepFigures(policy, value, entropy, norm, dict(zip(self._heads, heads, strict=True)))
 
     def weights(self, version: int, *, half: bool = False) -> bytes:
