@@ -183,7 +183,7 @@ class Committer:
         self._archive = archive
         self._waiting: Committed | None = None
         """Games that were stored but not archived, and so were sent back."""
-        self._last_seq = store.newest
+        self._last_seq = store.last_seq
         """`last_seq` of the last result; not beyond the games that wait, which training does not know."""
         self._verifier = Verifier(game)
         self.rejected: Counter[str] = Counter()
@@ -267,7 +267,7 @@ class Committer:
                 done.append(Done(reject.uid, status, REASONS[status]))
         fresh = [(record, entry.player) for record, entry in stored if not entry.is_old]
         games, players = [record for record, _ in fresh], [player for _, player in fresh]
-        return Committed(done, games, players, len(stored) - len(fresh), self._store.newest)
+        return Committed(done, games, players, len(stored) - len(fresh), self._store.last_seq)
 
     def _check(self, job: Job, newest_version: int) -> GameRecord | Rejection:
         try:

@@ -103,7 +103,7 @@ def open_run(config: TrainerConfig, welcome: Welcome, ranks: Ranks | None = None
         if archive is not None:
             # With a store older than the checkpoint, perhaps only the checkpoint knows who is in quarantine.
             held = training.quarantine.players - reader.quarantined()
-            for player in sorted(held) if store.newest < training.last_seq else ():
+            for player in sorted(held) if store.last_seq < training.last_seq else ():
                 log.warning("%s is in quarantine again, as in the newest checkpoint", player)
                 set_quarantine(folder.games, player, held=True)
             archive.begin(folder.describe(), store)
@@ -126,7 +126,7 @@ def open_run(config: TrainerConfig, welcome: Welcome, ranks: Ranks | None = None
             training.window.capacity,
             training.window.bytes_per_position,
         )
-        resignation = resign_threshold(settings, game, reader, store.newest)
+        resignation = resign_threshold(settings, game, reader, store.last_seq)
         # The checkpoint may be older than the weights that play: after a backup was restored, or newer ones
         # lost.
         if played is not None and played.step > training.step and training.has_checkpoint:

@@ -110,23 +110,23 @@ class Sampler:
         window: Window,
         rng: np.random.Generator,
         count: int,
-        newest: int | None = None,
+        last_positions: int | None = None,
         surprise_share: float = 0.0,
         wins_share: float = 0.0,
     ) -> Samples:
         """Return `count` policy targets, drawn uniformly and with replacement from a window that has any, or
-        from its `newest` positions; a share `surprise_share` is drawn by surprise (which the window must
-        store).
+        from its newest `last_positions`; a share `surprise_share` is drawn by surprise (which the window
+        must store).
 
         Up to a share `wins_share` of the samples are positions beside the stored games in which a move wins
         at once (`trainer.sampler_kernel`)."""
         # Samples may be drawn from only a part of the window (`window.growth`).
-        first = window.first_position if newest is None else window.newest(newest)
+        first = window.first_position if last_positions is None else window.first_of_last(last_positions)
         if wins_share:
             wins = self._sample_wins(window, rng, first, round(wins_share * count))
             # Fewer wins may have been found than wanted; the rest is drawn as usual, so that the batch is
             # full.
-            rest = self.sample(window, rng, count - len(wins.classes), newest, surprise_share)
+            rest = self.sample(window, rng, count - len(wins.classes), last_positions, surprise_share)
             return joined(rest, wins, policy_only=True)
         numbers = target_positions(window, rng, first, count)
         # The uniform draw chooses the game, and surprise a position of that game.
@@ -136,10 +136,10 @@ class Sampler:
         symmetries = rng.integers(0, len(self.maps.cells), count)
         return self.make(window, numbers, symmetries)
 
-    def newest(self, window: Window, limit: int, count: int) -> Samples:
+    def spread_over_last(self, window: Window, limit: int, count: int) -> Samples:
         """Return up to `count` different positions, spread evenly over the policy targets among the newest
         `limit` positions, without symmetries."""
-        there = _targets_from(window, window.newest(limit))
+        there = _targets_from(window, window.first_of_last(limit))
         count = min(count, len(there))
         # Spread evenly, not at random: the positions are the same as long as the window is the same.
         numbers = there[np.arange(count) * len(there) // max(count, 1)]

@@ -157,7 +157,7 @@ class Service:
         self._figures.begin(run)
         self._weights.begin(run.training.step, time.monotonic())
         self._figures.resignation = run.resignation.as_dict()
-        self._last_seq = run.store.newest
+        self._last_seq = run.store.last_seq
         curves = Curves(run.folder.tensorboard, run.folder.figures_log)
         watch = Watch(run.game, network=run.training.architecture)
         tasks = [

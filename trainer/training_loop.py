@@ -109,7 +109,7 @@ class TrainingLoop:
         self._empty_window()
         self._began = time.monotonic()
         """When training began, if it had never paused: a restart subtracts the minutes before it."""
-        self._newest = window.positions
+        self._draw_from_last = window.positions
         """Number of newest positions to draw from."""
         self._sampler = Sampler(
             game,
@@ -189,20 +189,20 @@ class TrainingLoop:
         """Compile now (some seconds the first time) rather than at the first step."""
         self._sampler.warm(record, with_wins=self._config.samples.wins_share > 0)
 
-    def fill(self, reader: StoreReader, newest: int, most: int = 0) -> bool:
+    def fill(self, reader: StoreReader, up_to_seq: int, most: int = 0) -> bool:
         """Read stored games into the window, so that it is as before the restart.
 
         Games up to the checkpoint's newest come first, so the window is the same; later games follow. Each
         call reads `most` games (0: all), and the next call continues after them, perhaps up to a later
-        `newest`. Returns True once all games up to `newest` are read.
+        `up_to_seq`. Returns True once all games up to `up_to_seq` are read.
         """
         if self._filled is None:
             # A store that was restored from a backup may end before the checkpoint.
-            self.last_seq = min(self.last_seq, newest)
+            self.last_seq = min(self.last_seq, up_to_seq)
             # The checkpoint's budget contains the games up to here: they only return to the window.
             self._known = self.last_seq
             # Begin with the oldest game that fits into the window now, or that fitted at the checkpoint.
-            ends = (newest, self.last_seq) if 0 < self.last_seq < newest else (newest,)
+            ends = (up_to_seq, self.last_seq) if 0 < self.last_seq < up_to_seq else (up_to_seq,)
             # The games held out may be few, so that those that their figures need begin before the window.
             wanted = [(self.window.capacity, self.trains_on)]
             if self._config.samples.held_out:
@@ -216,7 +216,7 @@ class TrainingLoop:
                 log.warning("the window lacks games whose records were dropped; set a larger --keep-games")
             self._filled, self._first_in_window = min(firsts) - 1, firsts[0]
             self._imported.fill(reader)
-        end = min(newest, self._filled + most) if most else newest
+        end = min(up_to_seq, self._filled + most) if most else up_to_seq
         old = reader.old_between(self._filled + 1, end)
         players = reader.players_between(self._filled + 1, end) if self.quarantine.players else {}
         for seq, record in reader.records(self._game, range(self._filled + 1, end + 1)):
@@ -230,7 +230,7 @@ class TrainingLoop:
                 log.warning("game %d of the store is left out of the window: %s", seq, error)
         self._filled = max(self._filled, end)
         self.last_seq = max(self.last_seq, self._filled)
-        return self._filled >= newest
+        return self._filled >= up_to_seq
 
     def follows_quarantine(self, reader: StoreReader) -> bool:
         """Return whether the quarantine in the store is still the one that training follows; True while the
@@ -274,7 +274,7 @@ class TrainingLoop:
             self._add(record, player)
         self.grow(positions)
         # While the window grows, samples are drawn from only a part of the positions that it holds.
-        drawn_from = self.window.next_position - self.window.newest(self._newest)
+        drawn_from = self.window.next_position - self.window.first_of_last(self._draw_from_last)
         self.budget.limit(int(self.window.targets * drawn_from / max(self.window.positions, 1)))
         self.last_seq = max(self.last_seq, last_seq)
         # Make only some of the steps: in between, new games must enter the window and weights be published.
@@ -299,7 +299,7 @@ class TrainingLoop:
         """Draw from as many of the newest positions as `window.growth` wants after `positions` in all games,
         not only in those of the window."""
         if self._config.window.growth:
-            self._newest = grown_window(positions, self._config.window.growth_min)
+            self._draw_from_last = grown_window(positions, self._config.window.growth_min)
 
     @property
     def minutes(self) -> float:
@@ -343,7 +343,7 @@ class TrainingLoop:
             self._train_step.train(self._imported.alone(self._sampler, self._rng, batch), minutes)
             return
         more = self._imported.count(batch)
-        samples = self._sampler.sample(self.window, self._rng, batch - more, self._newest, *shares)
+        samples = self._sampler.sample(self.window, self._rng, batch - more, self._draw_from_last, *shares)
         self._train_step.train(self._imported.added(samples, self._sampler, self._rng, more), minutes)
         self.budget.take_step()
 
@@ -357,7 +357,7 @@ class TrainingLoop:
 
     def held_out(self) -> HeldOutFigures | None:
         """Return the loss on games never trained on; None while there are too few."""
-        samples = self._held_out.newest(self._sampler)
+        samples = self._held_out.samples(self._sampler)
         return None if samples is None else self._train_step.evaluate(samples)
 
     def probe_values(self) -> dict[str, float]:

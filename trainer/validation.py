@@ -57,11 +57,11 @@ class HeldOut:
         # Hashes are spread evenly over the 64-bit numbers, however the uids were chosen.
         return int.from_bytes(hashlib.sha256(uid).digest()[:8], "little") < self._below
 
-    def newest(self, sampler: Sampler) -> Samples | None:
+    def samples(self, sampler: Sampler) -> Samples | None:
         """Return positions to compute the loss on; None while there are too few for a meaningful loss."""
         if self.window.positions < POSITIONS // 4 or not self.window.targets:
             return None
-        return sampler.newest(self.window, RANGE, POSITIONS)
+        return sampler.spread_over_last(self.window, RANGE, POSITIONS)
 
 
 class Probes(NamedTuple):

@@ -161,7 +161,7 @@ class Window:
     def positions(self) -> int:
         return self.next_position - self.first_position
 
-    def newest(self, limit: int) -> int:
+    def first_of_last(self, limit: int) -> int:
         """Return the number of the first of the newest `limit` positions (or of all, if there are fewer)."""
         return max(self.first_position, self.next_position - limit)
 

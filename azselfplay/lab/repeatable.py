@@ -147,7 +147,7 @@ class RepeatableRun:
             self._inference = Inference(self.game, history, "cpu", target_rows=size)
         # Raise Fatal unless the store has only whole rounds of this seed and size. Checking the newest game
         # is enough, because a round is added only to a store that passed this check.
-        newest = self._run.store.newest
+        newest = self._run.store.last_seq
         found = self._run.reader.query("SELECT uid FROM games WHERE seq = ?", newest)
         expected = [(uid_of(self.settings.seed, self.games, newest - 1),)] if newest else []
         if newest % self.games or [(bytes(uid),) for (uid,) in found] != expected:
@@ -196,7 +196,7 @@ class RepeatableRun:
         number = self.round
         first, end = number * self.games + 1, (number + 1) * self.games
         began = time.monotonic()
-        if self._run.store.newest < end:
+        if self._run.store.last_seq < end:
             jobs = []
             for record in await self._play(number):
                 data = to_bytes(record)

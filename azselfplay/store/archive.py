@@ -319,7 +319,7 @@ class Archive:
         Raises Fatal as `check` does, Fatal(BAD_DATA) too if an object is damaged or the store has other games
         than the archive under the same numbers.
         """
-        before = store.newest
+        before = store.last_seq
         with self._reached():
             self._objects.create(ABOUT, json.dumps(about, indent=1).encode())
             # Another run may have created it first.
@@ -333,8 +333,8 @@ class Archive:
                 self._objects.remove(f"trainers/{name}")
             self._objects.remove_unfinished(_name("trainers", self._trainer))
             self._read_back(store, before)
-        log.info("archive %s: %d games read back", self._place, store.newest - before)
-        if (missing := store.newest - self.last) > GAMES:
+        log.info("archive %s: %d games read back", self._place, store.last_seq - before)
+        if (missing := store.last_seq - self.last) > GAMES:
             log.info("archive %s: adding up to %d games that only games.db has", self._place, missing)
         if not self.archive_games(store):
             raise Fatal(f"{self.error}; it is tried again", Exit.TRY_AGAIN)
@@ -361,7 +361,7 @@ class Archive:
                 for name, data in zip(some, read, strict=True):
                     self._restore(store, before, name, data or b"")
                 if time.monotonic() > told + PROGRESS_SECONDS:
-                    log.info("archive %s: %d games read back so far", self._place, store.newest - before)
+                    log.info("archive %s: %d games read back so far", self._place, store.last_seq - before)
                     told = time.monotonic()
 
     def _restore(self, store: Store, before: int, name: str, data: bytes) -> None:
@@ -403,7 +403,7 @@ class Archive:
 
         Raises Fatal(TRY_AGAIN) if another trainer has gone on with the run.
         """
-        while self.last < store.newest:
+        while self.last < store.last_seq:
             rows = store.rows_after(self.last, GAMES, ENOUGH_BYTES)
             name = _name("games", self.last + 1)
             # The same rows give the same bytes: a write that seemed to fail may have succeeded.

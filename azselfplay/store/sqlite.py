@@ -265,7 +265,7 @@ class Store:
         try:
             self._connection = connect(path, read_only=False)
             self._prepare(game)
-            self.newest = self._read_newest()
+            self.last_seq = self._read_last_seq()
             """`seq` of the newest game, 0 when there is none."""
             self._memory = memory_left()
             self._size_cache()
@@ -351,7 +351,7 @@ class Store:
         # A negative number means KiB, a positive one pages.
         self._connection.execute(f"PRAGMA cache_size=-{cache_kib(self._cached_for, self._memory)}")
 
-    def _read_newest(self) -> int:
+    def _read_last_seq(self) -> int:
         return int(self._connection.execute("SELECT coalesce(max(seq), 0) FROM games").fetchone()[0])
 
     def commit(self, entries: Sequence[Entry], rejects: Sequence[Reject] = ()) -> list[str]:
@@ -365,8 +365,8 @@ class Store:
                 statuses = [self._insert(entry) for entry in entries]
                 for reject in rejects:
                     self._insert_reject(reject)
-                newest = self._read_newest()
-                dropped = self._drop(newest, len(entries))
+                last_seq = self._read_last_seq()
+                dropped = self._drop(last_seq, len(entries))
         except NO_DAMAGE as error:
             self.error = f"{error or 'out of memory'} ({self._path}). Free space or end what locks it"
             log.error("games are NOT being stored: %s; the games wait.", self.error)
@@ -375,7 +375,7 @@ class Store:
         except apsw.Error as error:
             raise damaged(self._path, error) from error
         # Count after the commit, so that the totals never contain what was rolled back.
-        self.newest, self._dropped, self.error = newest, dropped, ""
+        self.last_seq, self._dropped, self.error = last_seq, dropped, ""
         for entry, status in zip(entries, statuses, strict=True):
             if status == STORED:
                 self.totals.count(entry)
@@ -388,16 +388,16 @@ class Store:
         """Games that have not lost their records; imported ones never do."""
         every = self._last_imported <= self._dropped
         imported = self.totals.imported if every else self._imported_among_dropped
-        return self.newest - self._dropped + imported
+        return self.last_seq - self._dropped + imported
 
-    def _drop(self, newest: int, added: int) -> int:
-        """Drop records of games that are not among the newest, after `added` games were added; `newest`: the
-        number of the last one. Returns the number up to which records are dropped.
+    def _drop(self, last_seq: int, added: int) -> int:
+        """Drop records of games that are not among the newest, after `added` games were added;
+        `last_seq`: the number of the last one. Returns the number up to which records are dropped.
 
         Their rows stay, so that no game is stored twice and all totals stay right. Training goes on using
         imported games of any age.
         """
-        last = newest - self._keep
+        last = last_seq - self._keep
         # Imported games may be among the newest, but `keep` counts games of self-play.
         if last < self._last_imported:
             last -= self.totals.imported
@@ -480,13 +480,13 @@ class Store:
         self._dropped = max(self._dropped, last)
         for row in new:
             self.totals.count(row.game)
-            self.newest = max(self.newest, row.game.seq)
+            self.last_seq = max(self.last_seq, row.game.seq)
             if row.game.source == IMPORTED:
                 self._last_imported = max(self._last_imported, row.game.seq)
         # At once, or a disk of the same size would not hold all the records of a long run.
         if new:
             with reading(self._path), self._transaction():
-                dropped = self._drop(self.newest, len(new))
+                dropped = self._drop(self.last_seq, len(new))
             self._dropped = dropped
         return len(new)
 

@@ -85,8 +85,8 @@ class LiveRun(threading.Thread):
                 continue
             assert self._store.commit([entry(record)]) == ["stored"]
             self._spool.delete(record.uid)
-            self._training.turn([record], self._store.newest, 10**6)
-            if self._store.newest % GAMES_A_VERSION == 0:
+            self._training.turn([record], self._store.last_seq, 10**6)
+            if self._store.last_seq % GAMES_A_VERSION == 0:
                 self._publish()
                 self._training.save()
 

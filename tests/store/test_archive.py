@@ -167,7 +167,7 @@ def test_a_start_reads_only_the_newest_objects_and_those_of_an_archive_that_is_b
     store.close()
     started(tmp_path, "disk", place=place)
     restored, _ = started(tmp_path, "new", place=place)
-    assert restored.newest == 40
+    assert restored.last_seq == 40
 
 
 def test_an_object_that_has_enough_bytes_takes_no_further_game(tmp_path: Path, monkeypatch) -> None:
@@ -177,7 +177,7 @@ def test_an_object_that_has_enough_bytes_takes_no_further_game(tmp_path: Path, m
     store.commit([entry(number) for number in range(3)])
     assert archive.archive_games(store)
     assert archive._objects.names("games") == [f"{number:012d}" for number in (1, 2, 3)]
-    assert started(tmp_path, "new")[0].newest == 3
+    assert started(tmp_path, "new")[0].last_seq == 3
 
 
 def test_files_of_others_in_an_archive_are_left_alone(tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ def test_files_of_others_in_an_archive_are_left_alone(tmp_path: Path) -> None:
     archive.archive_checkpoint([checkpoint], 1)
     store.close()
     store, archive = started(tmp_path, "new")
-    assert (store.newest, archive.checkpoints()) == (1, [checkpoint.name])
+    assert (store.last_seq, archive.checkpoints()) == (1, [checkpoint.name])
     assert all(path.exists() for path in (*foreign, young, other))
     assert not old.exists()
 
@@ -254,7 +254,7 @@ def test_an_archive_that_is_away_takes_the_same_games_later(tmp_path: Path) -> N
     assert archive.archive_games(store)
     assert archive.error == ""
     store.close()
-    assert started(tmp_path, "other")[0].newest == 1
+    assert started(tmp_path, "other")[0].last_seq == 1
 
 
 def test_what_is_not_this_runs_archive_is_refused(tmp_path: Path) -> None:

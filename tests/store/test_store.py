@@ -251,7 +251,7 @@ def test_only_damage_ends_the_trainer(store: Store, kind: type[Exception]) -> No
     batch = [entry(1)], [Reject(bytes(16), bytes(32), "clients", "bad_hash", "why", b"data")]
     if kind.__name__ in WAIT or kind is MemoryError:
         assert store.commit(*batch) == [RETRY, RETRY]
-        assert (store.newest, store.totals.positions) == (0, 0)
+        assert (store.last_seq, store.totals.positions) == (0, 0)
         store._connection = whole
         assert store.commit(*batch) == [STORED, REJECTED]
     else:

@@ -36,7 +36,7 @@ def ten_games(run: Run, first: int, key: str = "") -> None:
 def five_steps(run: Run) -> bytes:
     """Return the network after five steps on all games that are stored."""
     run.training.follow_quarantine(run.reader)
-    run.training.fill(run.reader, run.store.newest)
+    run.training.fill(run.reader, run.store.last_seq)
     for _ in range(5):
         run.training.make_step()
     return run.training.export_weights(0)[2]

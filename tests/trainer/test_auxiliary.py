@@ -35,7 +35,7 @@ CPU = torch.device("cpu")
 def one_game() -> Samples:
     window = Window(GAME, 100, with_owners=True)
     window.add(random_game(GAME, np.random.default_rng(4), simulations=50))
-    return SAMPLER.newest(window, 100, 100)
+    return SAMPLER.spread_over_last(window, 100, 100)
 
 
 def learner(**changes: object) -> TrainStep:

@@ -126,7 +126,7 @@ def test_what_the_archive_does_not_take_is_sent_back_and_counts_once_later(
     for several in (jobs[2:4], jobs[2:]):
         result = committer.process(several, 0)
         assert ({done.status for done in result.done}, result.games, result.last_seq) == ({"retry"}, [], 2)
-    assert store.newest == 4
+    assert store.last_seq == 4
     (tmp_path / "away").rename(tmp_path / "archive")
     # Now it takes these two, and is away again before the next one.
     keep, answers = archive.archive_games, iter((True, False))

@@ -41,7 +41,7 @@ class Beside:
 
     def follow(self) -> None:
         self.loop.follow_quarantine(self.reader)
-        while not self.loop.fill(self.reader, self.store.newest, 7):
+        while not self.loop.fill(self.reader, self.store.last_seq, 7):
             pass
 
     def play(self, count: int) -> None:
@@ -51,7 +51,7 @@ class Beside:
             self.store.commit([dataclasses.replace(entry(record), player=player)])
             self.count += 1
             if self.loop.quarantine.players == self.reader.quarantined():
-                self.loop.turn([record], self.store.newest, 10**6, [player])
+                self.loop.turn([record], self.store.last_seq, 10**6, [player])
 
     def hold(self, *, held: bool) -> None:
         assert set_quarantine(self.path, CHEAT, held=held)
@@ -150,13 +150,13 @@ def test_without_positions_left_to_pay_for_its_steps_training_waits(tmp_path: Pa
     """Steps cannot be undone, and need not be paid for again."""
     one = Beside(tmp_path, positions=5000)
     one.play(60)
-    while one.loop.turn([], one.store.newest, 10**6).more:
+    while one.loop.turn([], one.store.last_seq, 10**6).more:
         pass
     steps = one.loop.step
     assert steps > 0
     one.hold(held=True)
     assert one.loop.budget.allowed < one.loop.budget.samples
-    turn = one.loop.turn([], one.store.newest, 10**6)
+    turn = one.loop.turn([], one.store.last_seq, 10**6)
     assert (turn.step, turn.more) == (steps, False)
     assert turn.waiting_for == "16 more positions for the next step"
 

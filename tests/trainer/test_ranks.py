@@ -55,7 +55,7 @@ def steps_of(folder: Path, flags: list[str], ranks: Ranks | None = None) -> Trai
     fill(one, stored(folder, records), len(records))
     for _ in range(STEPS):
         one.make_step()
-    trained, samples = one._train_step.figures(), one._sampler.newest(one.window, 500, 200)
+    trained, samples = one._train_step.figures(), one._sampler.spread_over_last(one.window, 500, 200)
     assert trained is not None
     played = one._train_step.evaluate(samples)
     return one, [*trained[:-1], *trained.heads.values(), *played[:3], *played.heads.values()]

@@ -79,7 +79,7 @@ def test_agrees_with_the_slow_twin(
     """They agree for each position of the ring, also where it wraps around and where the newest positions cut
     a game. A position of an older game, which is drawn if the newest ones have no targets, stays in it."""
     window, naive = windows([surprising(seed + at, kls[at:] or [0.0]) for at in range(count)], capacity)
-    oldest, first = window.first_position, window.newest(limit)
+    oldest, first = window.first_position, window.first_of_last(limit)
     numbers = np.arange(oldest, window.next_position)
     found = by_surprise(window, first, numbers, np.full(len(numbers), draw))
     for number, chosen in zip(numbers.tolist(), found.tolist(), strict=True):

@@ -147,11 +147,11 @@ def test_only_the_newest_positions_are_drawn(newest: int) -> None:
         window.add(fully_searched(record))
     sampler, whole = SAMPLERS["connect_four", False], everything(CONNECT_FOUR, window)
     drawn = sampler.sample(window, np.random.default_rng(8), 2000, newest)
-    last = sampler.newest(window, newest, 100)
+    last = sampler.spread_over_last(window, newest, 100)
     count = min(newest, window.positions)
     np.testing.assert_array_equal(last.packed_features, whole.packed_features[-count:])
     assert positions_in(drawn) == positions_in(last)
-    some = sampler.newest(window, newest, 7)
+    some = sampler.spread_over_last(window, newest, 7)
     spread = [i * count // min(7, count) for i in range(min(7, count))]
     np.testing.assert_array_equal(some.packed_features, last.packed_features[spread])
 
@@ -173,7 +173,7 @@ def test_only_policy_targets_are_drawn_and_counted(
     assert window.targets == len(targets) > 0
     sampler, whole = SAMPLERS["connect_four", False], everything(CONNECT_FOUR, window)
     drawn = sampler.sample(window, np.random.default_rng(8), 2000, surprise_share=surprise_share)
-    last = sampler.newest(window, 10**6, 10**6)
+    last = sampler.spread_over_last(window, 10**6, 10**6)
     np.testing.assert_array_equal(last.packed_features, whole.packed_features[targets])
     assert positions_in(drawn) == positions_in(last)
 

@@ -42,9 +42,9 @@ def stored(folder: Path, records: list[GameRecord]) -> Path:
     return folder / "games.db"
 
 
-def fill(one: TrainingLoop, path: Path, newest: int) -> TrainingLoop:
+def fill(one: TrainingLoop, path: Path, up_to_seq: int) -> TrainingLoop:
     reader = StoreReader(path)
-    one.fill(reader, newest)
+    one.fill(reader, up_to_seq)
     reader.close()
     return one
 
