@@ -36,7 +36,7 @@ from trainer import checkpoint
 from trainer.checkpoint import SERVER, why_no_takeover
 from trainer.config import TrainerConfig
 from trainer.figures import Curves, Figures, log_line, watched
-from trainer.ingest import IngestTable, Job
+from trainer.ingest import Committed, IngestTable, Job
 from trainer.ranks import Ranks
 from trainer.resign_threshold import resign_threshold
 from trainer.run_setup import Run, has_checkpoint, open_run, settings_of
@@ -90,8 +90,8 @@ class Service:
         self._new_games: deque[tuple[GameRecord, str]] = deque()
         """Games that training has not seen yet, with their players."""
         self._last_seq = 0
-        self._is_filled = False
-        """Whether newly stored games go to training through memory (`_fill`)."""
+        self._new_games_wait = False
+        """Whether newly stored games wait for training in memory, in `_new_games` (`_fill`)."""
         self._gated = False
         """Whether a gate tests new weights first. If so, games may lag behind the published weights."""
         self._stopping = False
@@ -255,56 +255,71 @@ class Service:
     # ---- games in ----
 
     async def _take_games(self, run: Run, watch: Watch, stop: Stop) -> None:
-        loop = asyncio.get_running_loop()
         # Until the last job: games accepted before the stop are still stored and answered.
         while not stop.finishing.is_set() or self._jobs:
             await self._has_games.wait()
             self._has_games.clear()
-            unwatched: list[GameRecord] = []
+            previous: list[GameRecord] = []
             while self._jobs:
-                most = JOBS_PER_COMMIT if run.archive is None else archive.GAMES
-                jobs = [self._jobs.popleft() for _ in range(min(len(self._jobs), most))]
-                # `server_version` counts too: after a return to an older checkpoint, the server's weights are
-                # newer than ours, and WELCOME names them before their first game comes.
-                newest = max(run.training.version, self._weights.server_version, run.committer.newest_version)
-                begun = self._commit_since = time.monotonic()
-                commit = loop.run_in_executor(self._commits, run.committer.process, jobs, newest)
-                # Do this while the thread waits for the disk and the archive.
-                self._watch_games(watch, unwatched)
-                result = await commit
-                self._commit_since = None
-                self._figures.commits.observe(time.monotonic() - begun)
-                played = list(zip(result.games, result.players, strict=True))
-                # Games of players in quarantine are stored and acknowledged like all others, but not learned
-                # from.
-                held = run.training.quarantine.players
-                trusted = [record for record, player in played if player not in held]
-                for record in trusted:
-                    run.resignation.on_game(record)
-                self._figures.resignation = run.resignation.as_dict()
-                self._figures.answered.update(done.status for done in result.done)
-                for done in result.done:
-                    if done.status == REJECTED:
-                        log.warning("refused a game, and kept it among the `rejects`: %s", done.reason)
-                resign_value = run.resignation.threshold if run.resignation.is_on else UNSET
+                begun = time.monotonic()
+                result = await self._commit(run, watch, previous)
+                previous = self._note_committed(run, result)
                 # Acknowledge only now: the commit has returned, so the games survive a power loss.
-                for message in self._ingest.on_done(result.done, resign_value):
-                    if not self._connection.send(message):
-                        text = "%d acknowledgements were lost; those games will be sent again"
-                        log.warning(text, len(message.acks))
-                    reach("trainer.acknowledged")
-                # Until the window is filled, `_fill` reads new games from the store.
-                if self._is_filled:
-                    self._new_games.extend(played)
-                if result.old:
-                    text = "%d games are stored but not trained on: see --samples.stale-versions"
-                    log.warning(text, result.old)
-                unwatched = trusted
-                self._last_seq = result.last_seq
-                self._has_work.set()
+                self._acknowledge(run, result)
+                self._hand_to_training(result)
                 if run.archive is not None:
                     await asyncio.sleep(max(0.0, begun + archive.SECONDS - time.monotonic()))
-            self._watch_games(watch, unwatched)
+            self._watch_games(watch, previous)
+
+    async def _commit(self, run: Run, watch: Watch, previous: list[GameRecord]) -> Committed:
+        """Commit the jobs that wait. Meanwhile the alerts look at the games of the commit before."""
+        most = JOBS_PER_COMMIT if run.archive is None else archive.GAMES
+        jobs = [self._jobs.popleft() for _ in range(min(len(self._jobs), most))]
+        # `server_version` counts too: after a return to an older checkpoint, the server's weights are newer
+        # than ours, and WELCOME names them before their first game comes.
+        newest = max(run.training.version, self._weights.server_version, run.committer.newest_version)
+        begun = self._commit_since = time.monotonic()
+        loop = asyncio.get_running_loop()
+        commit = loop.run_in_executor(self._commits, run.committer.process, jobs, newest)
+        # Do this while the thread waits for the disk and the archive.
+        self._watch_games(watch, previous)
+        result = await commit
+        self._commit_since = None
+        self._figures.commits.observe(time.monotonic() - begun)
+        return result
+
+    def _note_committed(self, run: Run, result: Committed) -> list[GameRecord]:
+        """Return the games of players who are not in quarantine, after the threshold of resignation and the
+        figures have counted the commit."""
+        # Games of players in quarantine are stored and acknowledged like all others, but not learned from.
+        quarantined = run.training.quarantine.players
+        played = zip(result.games, result.players, strict=True)
+        trusted = [record for record, player in played if player not in quarantined]
+        for record in trusted:
+            run.resignation.on_game(record)
+        self._figures.resignation = run.resignation.as_dict()
+        self._figures.answered.update(done.status for done in result.done)
+        for done in result.done:
+            if done.status == REJECTED:
+                log.warning("refused a game, and kept it among the `rejects`: %s", done.reason)
+        return trusted
+
+    def _acknowledge(self, run: Run, result: Committed) -> None:
+        resign_value = run.resignation.threshold if run.resignation.is_on else UNSET
+        for message in self._ingest.on_done(result.done, resign_value):
+            if not self._connection.send(message):
+                text = "%d acknowledgements were lost; those games will be sent again"
+                log.warning(text, len(message.acks))
+            reach("trainer.acknowledged")
+
+    def _hand_to_training(self, result: Committed) -> None:
+        # Until the window is filled, `_fill` reads new games from the store.
+        if self._new_games_wait:
+            self._new_games.extend(zip(result.games, result.players, strict=True))
+        if result.old:
+            log.warning("%d games are stored but not trained on: see --samples.stale-versions", result.old)
+        self._last_seq = result.last_seq
+        self._has_work.set()
 
     def _watch_games(self, watch: Watch, games: list[GameRecord]) -> None:
         now = time.monotonic()
@@ -322,7 +337,7 @@ class Service:
         """Fill the window and train. Whenever the quarantine changes, fill the window again and find the
         threshold of resignation anew, as at the start."""
         while not stop.finishing.is_set():
-            self._is_filled = False
+            self._new_games_wait = False
             self._new_games.clear()  # `_fill` reads these games from the store
             held = run.training.quarantine.players
             await self.in_training_thread(run.training.follow_quarantine, run.reader)
@@ -349,18 +364,20 @@ class Service:
         They are read from the store in their turn, however many there are. Only near the end, when at most
         CATCH_UP games are missing, new games begin to wait in memory for training, as they do from then on.
         """
-        # Stored games are read up to `newest`, while `_last_seq` advances with each commit.
-        newest, positions = self._last_seq, 0
+        # `_last_seq` advances with each commit.
+        up_to, positions = self._last_seq, 0
         while not stop.finishing.is_set():
             self._figures.loaded = positions
-            done = await self.in_training_thread(run.training.fill, run.reader, newest, GAMES_PER_FILL)
+            are_read = await self.in_training_thread(run.training.fill, run.reader, up_to, GAMES_PER_FILL)
             positions = run.training.window.positions
-            if done and self._is_filled:
+            if not are_read:
+                continue
+            if self._new_games_wait:
                 log.info("%d positions are in the window", positions)
                 return
-            if done:
-                self._is_filled = self._last_seq - newest <= CATCH_UP
-                newest = self._last_seq
+            # When few games are missing, later ones wait in memory: then the next round is the last.
+            self._new_games_wait = self._last_seq - up_to <= CATCH_UP
+            up_to = self._last_seq
 
     async def _train(self, run: Run, stop: Stop) -> None:
         saved_step, save_at = run.training.step, time.monotonic() + self._config.publishing.checkpoint_seconds
