@@ -69,7 +69,7 @@ class Progress:
     minutes: float = 0.0
     """Minutes of training."""
     imported: int = 0
-    """Samples of imported games alone (`trainer.training_loop.Imported`)."""
+    """Samples of imported games alone (`trainer.sampler.Imported`)."""
     forgiven: float = 0.0
     """Allowed samples that are not made (`trainer.pacing.SampleBudget`)."""
     imported_allowed: float = 0.0

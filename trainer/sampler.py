@@ -6,12 +6,24 @@ says how such play ends, not what the positions are worth (docs/decisions/0017).
 
 Features are not stored: replaying a game takes some microseconds, while the features of twenty million chess
 positions would take 19 GB.
+
+Imported games, which `azplay games RUN import` stores, come from other programs and from people. Their
+records are recognised by having no visits, and the store marks them (`store.sqlite.IMPORTED`). They never
+enter the window of self-play, but have a window of their own (`Imported`). They are used if
+`samples.imported_share` is above 0. Then the policy target of a position is the move that was played, and the
+value target (win minus loss) is the game's result, whatever `loss.value_q_share` is.
+
+Training first makes steps of imported games alone, until each position was drawn `samples.per_position` times
+on average; these steps do not count for the budget of self-play. From then on imported games are a share of
+each step. More games may be imported while the trainer is stopped.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -20,9 +32,11 @@ import numpy.typing as npt
 
 from azselfplay.games.jit import bind
 from azselfplay.games.spec import Game
-from azselfplay.games.stubs import bindings
-from protocol.records import GameRecord
+from azselfplay.games.stubs import Movers, bindings
+from azselfplay.store.reader import StoreReader
+from protocol.records import POLICY_TARGET, GameRecord
 from trainer import sampler_kernel
+from trainer.config import TrainerConfig
 from trainer.loss import Head
 from trainer.sampler_kernel import (
     OF_ENTRIES,
@@ -37,6 +51,8 @@ from trainer.sampler_kernel import (
     room_for,
 )
 from trainer.window import Window
+
+log = logging.getLogger(__name__)
 
 MOST_DRAWS = 100
 """After this many draws, the missing samples are chosen from a list of all targets. With 10 targets among 100
@@ -297,3 +313,84 @@ def by_surprise(
         low = np.where(open_rows & ~is_left, middle + 1, low)
         high = np.where(open_rows & is_left, middle, high)
     return np.where(stays, numbers, low)
+
+
+class Imported:
+    """The newest imported games of a run, at most `positions` positions; none while the share is 0."""
+
+    def __init__(self, game: Game, config: TrainerConfig) -> None:
+        self._game, self._settings, self._most = game, config.samples, config.window.positions
+        self._win_discount = config.loss.win_discount
+        self.window: Window | None = None
+        """None without games, and before `fill`."""
+        self.samples = 0
+        """Samples of the steps of imported games alone."""
+        self.allowed = 0.0
+        """Samples that imported games have allowed these steps, each position at the ratio when it came."""
+        self.last_seq = 0
+        """`seq` of the newest game that `allowed` includes."""
+        self._is_read = False
+
+    def fill(self, reader: StoreReader) -> None:
+        """Read the games from the store, once: more can be imported only while no trainer runs."""
+        if self._is_read or not self._settings.imported_share:
+            return
+        self._is_read = True
+        numbers, positions = reader.imported(self._most)
+        if not numbers:
+            log.warning("samples.imported_share is set, and this run has no imported games")
+            return
+        movers = Movers(self._game)
+        # Exactly as large as needed: each position has one visited move, and a game at least one position.
+        self.window = Window(self._game, positions, 1.0, 1.0)
+        # A backup may lack imported games, whose numbers others then get.
+        self.last_seq, new = min(self.last_seq, reader.span()[1]), 0
+        for seq, record in reader.records(self._game, numbers):
+            signs = movers(record.start, record.actions)
+            self.window.add(with_played_targets(record, signs, self._win_discount))
+            new += record.plies if seq > self.last_seq else 0
+        self.allowed += self._settings.per_position * new
+        self.last_seq = max(self.last_seq, numbers[-1])
+        if not self.window.games:
+            log.warning("no imported game could be read")
+            self.window = None
+            return
+        log.info("%d imported games with %d positions", self.window.games, self.window.positions)
+
+    def steps(self, batch: int) -> int:
+        """Return how many steps of imported games alone are left."""
+        if self.window is None or not self.window.positions:
+            return 0
+        return max(0, int((self.allowed - self.samples) // batch))
+
+    def alone(self, sampler: Sampler, rng: np.random.Generator, batch: int) -> Samples:
+        """Return the samples of a step of imported games alone."""
+        assert self.window is not None
+        self.samples += batch
+        return sampler.sample(self.window, rng, batch)
+
+    def count(self, batch: int) -> int:
+        """Return how many samples of each other step come from imported games."""
+        return 0 if self.window is None else round(self._settings.imported_share * batch)
+
+    def added(self, samples: Samples, sampler: Sampler, rng: np.random.Generator, count: int) -> Samples:
+        """Return `samples` and `count` samples of imported games."""
+        if self.window is None or not count:
+            return samples
+        return joined(samples, sampler.sample(self.window, rng, count), policy_only=False)
+
+
+def with_played_targets(record: GameRecord, signs: npt.NDArray[np.int8], win_discount: float) -> GameRecord:
+    """Return an imported game as if a search had visited only the played move of each position, with the
+    game's result as its value, faded by `win_discount` as in `loss.outcome_targets`. `signs` [plies]: +1
+    where the first player moves, else -1."""
+    faded = win_discount ** np.arange(record.plies, 0, -1)
+    ones = np.ones(record.plies, np.uint16)
+    return replace(
+        record,
+        visited=ones,
+        visit_actions=record.actions,
+        visits=ones,
+        flags=np.full(record.plies, POLICY_TARGET, np.uint8),
+        root_values=(signs * record.outcome * faded).astype(np.float32),
+    )

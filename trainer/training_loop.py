@@ -1,15 +1,4 @@
-"""Window, sampler and network together: adds games, and makes the steps that they allow. Used by one thread.
-
-Imported games, which `azplay games RUN import` stores, come from other programs and from people. Their
-records are recognised by having no visits, and the store marks them (`store.sqlite.IMPORTED`). They never
-enter the window of self-play, but have a window of their own (`Imported`). They are used if
-`samples.imported_share` is above 0. Then the policy target of a position is the move that was played, and the
-value target (win minus loss) is the game's result, whatever `loss.value_q_share` is.
-
-Training first makes steps of imported games alone, until each position was drawn `samples.per_position` times
-on average; these steps do not count for the budget of self-play. From then on imported games are a share of
-each step. More games may be imported while the trainer is stopped.
-"""
+"""Window, sampler and network together: adds games, and makes the steps that they allow."""
 
 from __future__ import annotations
 
@@ -18,7 +7,7 @@ import logging
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -27,19 +16,17 @@ import numpy.typing as npt
 import torch
 
 from azselfplay.games.spec import Game
-from azselfplay.games.stubs import Movers
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.store.reader import StoreReader
 from net.architectures.network import Network
-from protocol.records import POLICY_TARGET, BadRecord, GameRecord
+from protocol.records import BadRecord, GameRecord
 from trainer import checkpoint
 from trainer.checkpoint import Progress, architecture_of, check_heads, new_network
 from trainer.config import TrainerConfig
 from trainer.loss import trained_heads
 from trainer.pacing import Quarantine, SampleBudget, grown_window
 from trainer.ranks import Ranks
-from trainer.sampler import Sampler
-from trainer.sampler_kernel import Samples, joined
+from trainer.sampler import Imported, Sampler
 from trainer.train_step import HeldOutFigures, StepFigures, TrainStep, choose_device, not_finite
 from trainer.validation import RANGE, HeldOut, KnownPositions, Probes
 from trainer.window import Window
@@ -279,7 +266,7 @@ class TrainingLoop:
         self.last_seq = max(self.last_seq, last_seq)
         # Make only some of the steps: in between, new games must enter the window and weights be published.
         deadline = time.monotonic() + self.turn_seconds
-        steps = self._imported.steps(self._optimizer.batch) or self.budget.steps(self._learnable)
+        steps = self._imported.steps(self._optimizer.batch) or self.budget.steps(self._drawable)
         while steps and time.monotonic() < deadline:
             self.make_step()
             steps -= 1
@@ -287,7 +274,7 @@ class TrainingLoop:
         if figures is not None and not all(map(math.isfinite, (*figures[:-1], *figures.heads.values()))):
             raise not_finite("loss", self.step)
         shares, norm = self.window.outcome_shares, self._train_step.weight_norm()
-        waiting_for = "" if steps else self.budget.waiting_for(self._learnable)
+        waiting_for = "" if steps else self.budget.waiting_for(self._drawable)
         count = 0 if self._imported.steps(self._optimizer.batch) else self.budget.learned_from
         done = self.budget.samples / count if count else None
         allowed, samples = self.budget.allowed if count else None, self.budget.samples
@@ -307,7 +294,7 @@ class TrainingLoop:
         return (time.monotonic() - self._began) / 60
 
     @property
-    def _learnable(self) -> int:
+    def _drawable(self) -> int:
         """Return the positions in the window, 0 while none of them is a policy target. A window with no room
         for more counts as having `min_positions`: training would otherwise wait for ever."""
         # Short games, or games with many visits, fill the rings of games or visits first.
@@ -421,86 +408,3 @@ class TrainingLoop:
         """Return the size of the network, as text for people."""
         network: Network = self._train_step.network
         return network.architecture.name
-
-
-# ---- Imported games --------------------------------------------------------------------------------
-
-
-class Imported:
-    """The newest imported games of a run, at most `positions` positions; none while the share is 0."""
-
-    def __init__(self, game: Game, config: TrainerConfig) -> None:
-        self._game, self._settings, self._most = game, config.samples, config.window.positions
-        self._win_discount = config.loss.win_discount
-        self.window: Window | None = None
-        """None without games, and before `fill`."""
-        self.samples = 0
-        """Samples of the steps of imported games alone."""
-        self.allowed = 0.0
-        """Samples that imported games have allowed these steps, each position at the ratio when it came."""
-        self.last_seq = 0
-        """`seq` of the newest game that `allowed` includes."""
-        self._is_read = False
-
-    def fill(self, reader: StoreReader) -> None:
-        """Read the games from the store, once: more can be imported only while no trainer runs."""
-        if self._is_read or not self._settings.imported_share:
-            return
-        self._is_read = True
-        numbers, positions = reader.imported(self._most)
-        if not numbers:
-            log.warning("samples.imported_share is set, and this run has no imported games")
-            return
-        movers = Movers(self._game)
-        # Exactly as large as needed: each position has one visited move, and a game at least one position.
-        self.window = Window(self._game, positions, 1.0, 1.0)
-        # A backup may lack imported games, whose numbers others then get.
-        self.last_seq, new = min(self.last_seq, reader.span()[1]), 0
-        for seq, record in reader.records(self._game, numbers):
-            self.window.add(learnable(record, movers(record.start, record.actions), self._win_discount))
-            new += record.plies if seq > self.last_seq else 0
-        self.allowed += self._settings.per_position * new
-        self.last_seq = max(self.last_seq, numbers[-1])
-        if not self.window.games:
-            log.warning("no imported game could be read")
-            self.window = None
-            return
-        log.info("%d imported games with %d positions", self.window.games, self.window.positions)
-
-    def steps(self, batch: int) -> int:
-        """Return how many steps of imported games alone are left."""
-        if self.window is None or not self.window.positions:
-            return 0
-        return max(0, int((self.allowed - self.samples) // batch))
-
-    def alone(self, sampler: Sampler, rng: np.random.Generator, batch: int) -> Samples:
-        """Return the samples of a step of imported games alone."""
-        assert self.window is not None
-        self.samples += batch
-        return sampler.sample(self.window, rng, batch)
-
-    def count(self, batch: int) -> int:
-        """Return how many samples of each other step come from imported games."""
-        return 0 if self.window is None else round(self._settings.imported_share * batch)
-
-    def added(self, samples: Samples, sampler: Sampler, rng: np.random.Generator, count: int) -> Samples:
-        """Return `samples` and `count` samples of imported games."""
-        if self.window is None or not count:
-            return samples
-        return joined(samples, sampler.sample(self.window, rng, count), policy_only=False)
-
-
-def learnable(record: GameRecord, signs: npt.NDArray[np.int8], win_discount: float) -> GameRecord:
-    """Return an imported game as if a search had visited only the played move of each position, with the
-    game's result as its value, faded by `win_discount` as in `loss.outcome_targets`. `signs` [plies]: +1
-    where the first player moves, else -1."""
-    faded = win_discount ** np.arange(record.plies, 0, -1)
-    ones = np.ones(record.plies, np.uint16)
-    return replace(
-        record,
-        visited=ones,
-        visit_actions=record.actions,
-        visits=ones,
-        flags=np.full(record.plies, POLICY_TARGET, np.uint8),
-        root_values=(signs * record.outcome * faded).astype(np.float32),
-    )

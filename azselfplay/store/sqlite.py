@@ -40,7 +40,7 @@ STORED, DUPLICATE, CONFLICT, REJECTED, RETRY = "stored", "duplicate", "conflict"
 
 IMPORTED = "imported"
 """Source of games that `azplay games RUN import` has stored. They are among the `old_games`, too, so that
-nothing mistakes them for self-play: only `trainer.training_loop` asks for them."""
+nothing mistakes them for self-play: only `trainer.sampler` asks for them."""
 COMPRESSION_LEVEL = 3
 PAGE_SIZE = 8192
 """Bytes; games take a few kB, and SQLite reads such blobs fastest with pages of this size."""

@@ -17,7 +17,7 @@ from azselfplay.store.reader import StoreReader
 from azselfplay.store.sqlite import IMPORTED, Entry, Store
 from bench.random_games import entry
 from protocol.records import GameRecord
-from trainer.training_loop import learnable
+from trainer.sampler import with_played_targets
 
 MOVES = (("5", "1", "3", "7", "4", "6"), ("5", "1", "3", "7", "4", "6", "8"), ("5", "2", "9", "1", "3"))
 """The first player always begins in the middle and, the file says, wins."""
@@ -132,7 +132,7 @@ def test_settings_changed_in_a_run_bring_no_second_warm_start(tmp_path: Path) ->
 
 def test_the_target_is_the_move_played_and_the_value_the_result_for_the_side_to_move() -> None:
     record = imported(MOVES[0], 1)
-    found = learnable(record, np.array([1, -1, 1, -1, 1, -1], np.int8), 0.5)
+    found = with_played_targets(record, np.array([1, -1, 1, -1, 1, -1], np.int8), 0.5)
     assert found.visit_actions.tolist() == record.actions.tolist()
     assert (found.visits == 1).all()
     assert found.targets == 6

@@ -190,7 +190,7 @@ def _import() -> int:
 
     They are stored as records without visits, which no player can send, separate from the games of self-play
     (`store.sqlite.IMPORTED`). Training uses them if `samples.imported_share` is above 0
-    (`trainer.training_loop`). A game that cannot be used is reported with its file, its number and the
+    (`trainer.sampler`). A game that cannot be used is reported with its file, its number and the
     reason; all other games are stored.
     """
     config = load(ImportConfig, command="azplay games", examples=IMPORT_EXAMPLES)
