@@ -102,10 +102,10 @@ def open_run(config: TrainerConfig, welcome: Welcome, ranks: Ranks | None = None
             check_begins_anew(config, folder, welcome.weights)
         if archive is not None:
             # With a store older than the checkpoint, perhaps only the checkpoint knows who is in quarantine.
-            held = training.quarantine.players - reader.quarantined()
-            for player in sorted(held) if store.last_seq < training.last_seq else ():
+            missing = training.quarantine.players - reader.quarantined()
+            for player in sorted(missing) if store.last_seq < training.last_seq else ():
                 log.warning("%s is in quarantine again, as in the newest checkpoint", player)
-                set_quarantine(folder.games, player, held=True)
+                set_quarantine(folder.games, player, quarantined=True)
             archive.begin(folder.describe(), store)
         # The run's identity comes from WELCOME; the settings do not contain it.
         expected = replace(Expected.of(settings, game), run=welcome.run_id)

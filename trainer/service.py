@@ -339,9 +339,9 @@ class Service:
         while not stop.finishing.is_set():
             self._new_games_wait = False
             self._new_games.clear()  # `_fill` reads these games from the store
-            held = run.training.quarantine.players
-            await self.in_training_thread(run.training.follow_quarantine, run.reader)
-            if run.training.quarantine.players != held:
+            before = run.training.quarantine.players
+            await self.in_training_thread(run.training.apply_quarantine, run.reader)
+            if run.training.quarantine.players != before:
                 # The archive learns of a quarantine by a checkpoint.
                 if run.training.has_checkpoint:
                     await self.save(run)
@@ -384,7 +384,7 @@ class Service:
         while not stop.finishing.is_set():
             await self._has_work.wait()
             self._has_work.clear()
-            if not await self.in_training_thread(run.training.follows_quarantine, run.reader):
+            if not await self.in_training_thread(run.training.is_quarantine_current, run.reader):
                 log.warning("the quarantine has changed: the window is filled again")
                 return
             # Take the games that are there now; the event loop may add others while the thread works.

@@ -194,9 +194,9 @@ class TrainingLoop:
             wanted = [(self.window.capacity, self.trains_on)]
             if self._config.samples.held_out:
                 wanted.append((min(RANGE, self._held_out.window.capacity), self._held_out.takes))
-            held = self.quarantine.players
+            quarantined = self.quarantine.players
             firsts = [
-                min(reader.first_of_newest(positions, end, counts, held) for end in ends)
+                min(reader.first_of_newest(positions, end, counts, quarantined) for end in ends)
                 for positions, counts in wanted
             ]
             if reader.was_dropped(firsts[0]):
@@ -219,7 +219,7 @@ class TrainingLoop:
         self.last_seq = max(self.last_seq, self._filled)
         return self._filled >= up_to_seq
 
-    def follows_quarantine(self, reader: StoreReader) -> bool:
+    def is_quarantine_current(self, reader: StoreReader) -> bool:
         """Return whether the quarantine in the store is still the one that training follows; True while the
         store cannot be read."""
         try:
@@ -231,7 +231,7 @@ class TrainingLoop:
             log.warning("the quarantine is not looked at: %s", fatal)
             return True
 
-    def follow_quarantine(self, reader: StoreReader) -> None:
+    def apply_quarantine(self, reader: StoreReader) -> None:
         """Adapt the budget to the quarantine in the store. The window is empty afterwards, so `fill` must
         follow, which also reads the games that came since the last `turn`."""
         wanted, now = reader.quarantined(), self.quarantine.players

@@ -59,7 +59,7 @@ def note_player(execute: Callable[..., Any], seq: int, player: str) -> None:
     execute("INSERT OR REPLACE INTO played_by SELECT ?, player FROM players WHERE name = ?", (seq, player))
 
 
-def set_quarantine(path: Path, player: str, *, held: bool) -> bool:
+def set_quarantine(path: Path, player: str, *, quarantined: bool) -> bool:
     """Put a player's games into quarantine, or release them. Returns False if nothing has changed.
 
     A running trainer may commit at the same time: each of the two waits for the other. Raises Fatal as
@@ -73,7 +73,7 @@ def set_quarantine(path: Path, player: str, *, held: bool) -> bool:
             connection.execute("PRAGMA synchronous=FULL")
             # A store of an earlier version may lack the table.
             connection.execute(QUARANTINE)
-            if held:
+            if quarantined:
                 row = (player, time.time())
                 connection.execute("INSERT OR IGNORE INTO quarantine VALUES (?, ?)", row)
             else:

@@ -152,11 +152,13 @@ class StoreReader:
             last = rows[-1][0] - 1
         return 1
 
-    def not_trained_on(self, first: int, last: int, held: Collection[str]) -> frozenset[int]:
+    def not_trained_on(self, first: int, last: int, quarantined: Collection[str]) -> frozenset[int]:
         """Return the numbers of the games among `first .. last` that ordinary training leaves out
-        (`store.sqlite.Entry.is_old`), or that are by a player in `held`."""
-        players = self.players_between(first, last) if held else {}
-        return self.old_between(first, last).union(seq for seq, name in players.items() if name in held)
+        (`store.sqlite.Entry.is_old`), or that are by a player in `quarantined`."""
+        players = self.players_between(first, last) if quarantined else {}
+        return self.old_between(first, last).union(
+            seq for seq, name in players.items() if name in quarantined
+        )
 
     def old_between(self, first: int, last: int) -> frozenset[int]:
         """Return the numbers of the games among `first .. last` that are not trained on."""

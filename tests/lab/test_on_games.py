@@ -65,7 +65,7 @@ def test_a_new_network_learns_nothing_from_players_in_quarantine(run: RunFolder)
     for more in ([], [dataclasses.replace(one, player="keys/cheat") for one in cheats]):
         with closing(Store(run.games, GAME.name)) as store:
             store.commit(honest + more)
-        set_quarantine(run.games, "keys/cheat", held=True)
+        set_quarantine(run.games, "keys/cheat", quarantined=True)
         found.append(on_games.teach(run, ("", []), 1, 3, truth)["figures"])
     assert found[0] == found[1]
 

@@ -204,7 +204,7 @@ def test_a_file_that_was_cut_off_is_salvaged_up_to_there(tmp_path: Path) -> None
 def test_a_quarantine_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     """Without the quarantine, the games of players that cheat are trained on."""
     path = a_store(tmp_path / "run-1")
-    set_quarantine(path, "keys/cheat", held=True)
+    set_quarantine(path, "keys/cheat", quarantined=True)
     overwrite_page(path, "quarantine")
     done = salvage(path, tmp_path / "new.db", GAME, lambda *_: None)
     assert done == Salvaged(GAMES, 0, ("quarantine",))
@@ -221,7 +221,7 @@ def test_what_the_message_says_saves_the_games_beside_a_damaged_page(
     store = Store(path, GAME.name)
     store.commit([dataclasses.replace(entry(one), player="keys/lab", is_old=True) for one in found])
     store.close()
-    set_quarantine(path, "keys/cheat", held=True)
+    set_quarantine(path, "keys/cheat", quarantined=True)
     overwrite_page(path, "games", leaf)
     message = str(damaged(path, apsw.CorruptError("malformed")))
     command = re.search(r"`(azplay games [^`]*)`", message)

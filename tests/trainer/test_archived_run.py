@@ -35,7 +35,7 @@ def ten_games(run: Run, first: int, key: str = "") -> None:
 
 def five_steps(run: Run) -> bytes:
     """Return the network after five steps on all games that are stored."""
-    run.training.follow_quarantine(run.reader)
+    run.training.apply_quarantine(run.reader)
     run.training.fill(run.reader, run.store.last_seq)
     for _ in range(5):
         run.training.make_step()
@@ -53,7 +53,7 @@ def test_without_its_disk_or_checkpoints_training_makes_the_same_steps(tmp_path:
     backup = tmp_path / "backup.db"
     apsw.Connection(str(first.folder.games)).execute("VACUUM INTO ?", (str(backup),))
     ten_games(first, 10, "cheat")
-    set_quarantine(first.folder.games, "keys/cheat", held=True)
+    set_quarantine(first.folder.games, "keys/cheat", quarantined=True)
     five_steps(first)
     first.training.save()
     assert first.archive is not None
@@ -137,7 +137,7 @@ async def test_the_archive_learns_of_a_quarantine_at_once(tmp_path: Path) -> Non
         for seed in range(60):
             server.play(game(seed))
         await server.until(lambda: server.offers)
-        set_quarantine(tmp_path / "runs" / "run-1" / "games.db", "keys/cheat", held=True)
+        set_quarantine(tmp_path / "runs" / "run-1" / "games.db", "keys/cheat", quarantined=True)
         await server.until(lambda: archived() == {"keys/cheat"})
 
 

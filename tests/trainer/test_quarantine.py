@@ -40,7 +40,7 @@ class Beside:
         self.follow()
 
     def follow(self) -> None:
-        self.loop.follow_quarantine(self.reader)
+        self.loop.apply_quarantine(self.reader)
         while not self.loop.fill(self.reader, self.store.last_seq, 7):
             pass
 
@@ -54,8 +54,8 @@ class Beside:
                 self.loop.turn([record], self.store.last_seq, 10**6, [player])
 
     def hold(self, *, held: bool) -> None:
-        assert set_quarantine(self.path, CHEAT, held=held)
-        assert not self.loop.follows_quarantine(self.reader)
+        assert set_quarantine(self.path, CHEAT, quarantined=held)
+        assert not self.loop.is_quarantine_current(self.reader)
         self.follow()
 
 
@@ -128,7 +128,7 @@ def test_a_restart_at_any_moment_keeps_the_accounts_right(tmp_path: Path, saved:
     one.start()
     honest = without_the_cheat(tmp_path / "honest", 60)
     assert content(one.loop) == content(honest)
-    assert set_quarantine(one.path, CHEAT, held=False)
+    assert set_quarantine(one.path, CHEAT, quarantined=False)
     one.start()
     never.play(60)
     assert content(one.loop) == content(never.loop)
@@ -141,7 +141,7 @@ def test_games_in_quarantine_stay_stored_and_count_once_by_their_uid(tmp_path: P
     (record,) = games(3)[2:]
     assert one.store.commit([dataclasses.replace(entry(record), player=CHEAT)]) == ["duplicate"]
     assert one.store.totals.games.total() == 30
-    assert not set_quarantine(one.path, CHEAT, held=True)
+    assert not set_quarantine(one.path, CHEAT, quarantined=True)
     assert one.reader.quarantined() == {CHEAT}
     assert one.reader.games_of(CHEAT, 12) == [3, 6, 9, 12]
 
@@ -188,4 +188,4 @@ def test_a_store_that_cannot_be_read_for_a_moment_changes_nothing(tmp_path: Path
 
     one = Beside(tmp_path)
     monkeypatch.setattr(StoreReader, "quarantined", away)
-    assert one.loop.follows_quarantine(one.reader)
+    assert one.loop.is_quarantine_current(one.reader)

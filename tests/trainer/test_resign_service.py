@@ -89,5 +89,5 @@ def test_games_that_are_not_trained_on_say_nothing_to_a_new_trainer(tmp_path: Pa
     with closing(Store(path, GAME.name)) as store:
         store.commit([dataclasses.replace(one, player=player, is_old=not by_key) for one in games])
     if by_key:
-        assert set_quarantine(path, "keys/cheat", held=True)
+        assert set_quarantine(path, "keys/cheat", quarantined=True)
     assert known_to_a_new_trainer(path).threshold == 0.0

@@ -193,11 +193,11 @@ async def test_a_running_trainer_follows_the_quarantine(tmp_path: Path) -> None:
 
         await stored("", "cheat")
         await window_of("", "cheat")
-        assert set_quarantine(path, "keys/cheat", held=True)
+        assert set_quarantine(path, "keys/cheat", quarantined=True)
         await window_of("")
         await stored("later", "cheat later")
         await window_of("", "later")
-        assert set_quarantine(path, "keys/cheat", held=False)
+        assert set_quarantine(path, "keys/cheat", quarantined=False)
         await window_of(*batches)
     assert {ack.status for ack in server.acks.values()} == {"stored"}
 

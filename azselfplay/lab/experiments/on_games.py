@@ -88,7 +88,7 @@ def teach(
     with TemporaryDirectory() as folder:
         loop = TrainingLoop(config, get_game(about["game"]), about["history"], net, Path(folder))
         with closing(StoreReader(run.games)) as reader:
-            loop.follow_quarantine(reader)
+            loop.apply_quarantine(reader)
             loop.fill(reader, reader.span()[1])
             sql = "SELECT coalesce(sum(CAST(plies AS INTEGER)), 0) FROM games WHERE source != ?"
             ((positions,),) = reader.query(sql, IMPORTED)

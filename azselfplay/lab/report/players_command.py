@@ -69,7 +69,7 @@ def main() -> int:
             if is_held and not known:
                 what = f"no game in {games.path} is by {player!r}"
                 raise Fatal(f"{what}: `azplay players {config.run}` lists the players", Exit.BAD_DATA)
-            changed = set_quarantine(games.path, player, held=is_held)
+            changed = set_quarantine(games.path, player, quarantined=is_held)
             what = "in quarantine" if is_held else "released"
             print(f"{player}: {what}{'' if changed else ' already'}, {len(known)} games")
         return int(Exit.OK)
