@@ -90,7 +90,7 @@ class Checkpoint:
     rng: np.random.Generator
 
 
-class Damaged(Exception):
+class BadCheckpoint(Exception):
     """A checkpoint that cannot be used; the text says why."""
 
 
@@ -159,7 +159,7 @@ def _set_aside_after(path: Path) -> None:
 
 
 def load_newest(folder: Path, game: Game, history: int) -> Checkpoint | None:
-    """Return the newest intact checkpoint; damaged ones are skipped and logged. Raises as `check`."""
+    """Return the newest intact checkpoint; damaged ones are skipped and logged. Raises as `progress_at`."""
     # Left by a trainer that was killed while it wrote.
     for partial in folder.glob("*.partial"):
         partial.unlink()
@@ -167,7 +167,7 @@ def load_newest(folder: Path, game: Game, history: int) -> Checkpoint | None:
         try:
             state, weights = _read(path)
             network, _ = from_bytes(weights, game=game, history=history)
-        except (Damaged, BadWeights) as error:
+        except (BadCheckpoint, BadWeights) as error:
             log.warning("skipped the checkpoint %s: %s", path, error)
             continue
         # Made with any seed: the saved state replaces it.
@@ -183,11 +183,11 @@ def is_there(folder: Path) -> bool:
 
 
 def newest_intact(folder: Path) -> str:
-    """Return the name of the newest checkpoint that `check` finds intact; "" if there is none. Raises
-    Fatal(DISK) as `check`."""
+    """Return the name of the newest checkpoint that `progress_at` finds intact; "" if there is none. Raises
+    Fatal(DISK) as `progress_at`."""
     for path in _states(folder):
-        with contextlib.suppress(Damaged):
-            check(path)
+        with contextlib.suppress(BadCheckpoint):
+            progress_at(path)
             return path.stem
     return ""
 
@@ -199,9 +199,9 @@ def fetch(archive: Archive, folder: Path) -> None:
     newest, is_replaced = newest_intact(folder), False
     states = [folder / name for name in archive.checkpoints() if name.endswith(".state")]
     if states and states[-1].stem < newest:
-        with contextlib.suppress(Damaged):
+        with contextlib.suppress(BadCheckpoint):
             archived = _progress(_state_in(archive.checkpoint(states[-1].name)))
-            is_replaced = archived.last_seq > check(folder / f"{newest}.state").last_seq
+            is_replaced = archived.last_seq > progress_at(folder / f"{newest}.state").last_seq
     # The oldest first, and each network before its state: so every state is complete after a kill.
     for state in states:
         if is_replaced or state.stem > newest:
@@ -223,36 +223,36 @@ def _states(folder: Path) -> list[Path]:
     return sorted(folder.glob("step-*.state"), reverse=True)
 
 
-def check(path: Path) -> Progress:
-    """Return the progress at the checkpoint whose state is in `path`. Raises Damaged unless its files are
-    intact and belong together; the network itself is not checked. Raises Fatal(DISK) if one cannot be read
-    at the moment."""
+def progress_at(path: Path) -> Progress:
+    """Return the progress at the checkpoint whose state is in `path`. Raises BadCheckpoint unless its files
+    are intact and belong together; the network itself is not checked. Raises Fatal(DISK) if one cannot be
+    read at the moment."""
     state, _ = _read(path)
     return _progress(state)
 
 
 def _read(path: Path) -> tuple[dict[str, Any], bytes]:
-    """Return the content of a checkpoint's two files: its state, and the network file. Raises Damaged, and
-    Fatal(DISK) if a file cannot be read at the moment: it may be intact."""
+    """Return the content of a checkpoint's two files: its state, and the network file. Raises
+    BadCheckpoint, and Fatal(DISK) if a file cannot be read at the moment: it may be intact."""
     try:
         content = path.read_bytes()
         weights = path.with_suffix(".safetensors").read_bytes()
     except FileNotFoundError as error:
-        raise Damaged(f"cannot be read: {error.strerror}") from error
+        raise BadCheckpoint(f"cannot be read: {error.strerror}") from error
     except OSError as error:
         raise Fatal(f"the checkpoint {path} cannot be read: {error.strerror}", Exit.DISK) from error
     state = _state_in(content)
     if hashlib.sha256(weights).hexdigest() != state["weights_sha256"]:
-        raise Damaged("the weights beside it are not its own")
+        raise BadCheckpoint("the weights beside it are not its own")
     return state, weights
 
 
 def _state_in(content: bytes) -> dict[str, Any]:
-    """Return the content of a state's file. Raises Damaged."""
+    """Return the content of a state's file. Raises BadCheckpoint."""
     data = content[:-HASH_BYTES]
     # Checked before torch reads it: damaged bytes must not reach its unpickler.
     if hashlib.sha256(data).digest() != content[-HASH_BYTES:]:
-        raise Damaged("torn or changed (its hash differs)")
+        raise BadCheckpoint("torn or changed (its hash differs)")
     # `weights_only` allows tensors and plain values only, so that a file cannot run code.
     state: dict[str, Any] = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
     return state

@@ -27,7 +27,7 @@ from azselfplay.diagnostics.alerts import Watch
 from azselfplay.diagnostics.stretches import Stretch, rounded
 from azselfplay.host.logs import append_whole
 from azselfplay.host.metrics import Metric, Rate, Watched, histogram
-from azselfplay.store.rows import Damaged
+from azselfplay.store.rows import DamagedGames
 from azselfplay.store.sqlite import CONFLICT, DUPLICATE, REJECTED, RETRY, STORED, Totals
 from net.architectures.registry import TRAINING_HEADS
 from trainer.run_setup import Run
@@ -91,7 +91,7 @@ class Figures:
     loaded: int = 0
     """Positions that have been loaded into the window."""
     rejected: Mapping[str, int] = field(default_factory=dict)
-    damaged: Damaged | None = None
+    damaged: DamagedGames | None = None
     """Stored games that could not be read back."""
     probe_values: Mapping[str, float] = field(default_factory=dict)
     """Values of the network published last for positions of known value."""

@@ -220,15 +220,16 @@ class _Copy:
         # A server whose trainer is elsewhere has no checkpoints, and must not need torch to find that out.
         if not any(self._run.checkpoints.glob("step-*.state")):
             return None
-        from trainer.checkpoint import Damaged, check  # imports torch, which only a trainer's machine has
+        # Imports torch, which only a trainer's machine has.
+        from trainer.checkpoint import BadCheckpoint, progress_at
 
         for _ in range(ATTEMPTS):
             steps = []
             for state in sorted(self._run.checkpoints.glob("step-*.state"), reverse=True):
                 pair = (state, state.with_suffix(".safetensors"))
                 if all(self._take(path) for path in pair):
-                    with contextlib.suppress(Damaged):
-                        steps.append(check(self._folder / state.relative_to(self._run.path)).step)
+                    with contextlib.suppress(BadCheckpoint):
+                        steps.append(progress_at(self._folder / state.relative_to(self._run.path)).step)
                         continue
                 # The two files are gone, or do not belong together, because the trainer writes the checkpoint
                 # of a step again when it ends. Neither file stays in the copy.

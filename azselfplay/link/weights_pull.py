@@ -67,7 +67,7 @@ class Complete:
 
 
 @dataclass(frozen=True)
-class Damaged:
+class WrongHash:
     """The received bytes have another hash. This only needs a line in the log."""
 
     info: WeightsInfo
@@ -93,7 +93,7 @@ class NotFetched:
     reason: str
 
 
-Instruction = GetChunk | Complete | Damaged | Fetch | NotFetched
+Instruction = GetChunk | Complete | WrongHash | Fetch | NotFetched
 
 
 def answer(
@@ -235,10 +235,10 @@ class WeightsPull:
             self._damaged = None
             self._refused = (info.version, info.sha256)
             self._done_with(info)
-            return [Damaged(info, TRIES, 0.0), *self._go_on(now)]
+            return [WrongHash(info, TRIES, 0.0), *self._go_on(now)]
         pause = PAUSE * 2 ** (tries - 1) if self._newest is info else PAUSE
         self._pulling, self._paused_until = None, now + pause
-        return [Damaged(info, tries, pause)]
+        return [WrongHash(info, tries, pause)]
 
     def arriving(self, info: WeightsInfo, now: float) -> None:
         """Note that a web server has sent a part of the awaited chunk."""
@@ -504,12 +504,12 @@ class WeightsDownloader:
                     log.warning(text, info.version, self._pull.url, reason)
                 case Complete():
                     self._complete = instruction
-                case Damaged(info, tries, 0.0):
+                case WrongHash(info, tries, 0.0):
                     fault = f"they came {tries} times with another SHA-256 than announced{self._advice}"
                     self._damage = f"weights version {info.version} cannot be used: {fault}"
                     self._decided.set()
                     self._on_end(info, fault)
-                case Damaged(info, tries, pause):
+                case WrongHash(info, tries, pause):
                     log.warning(
                         "weights version %d came with another SHA-256 than announced (%d of %d tries); "
                         "fetching weights again in %.0f s",

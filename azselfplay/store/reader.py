@@ -17,7 +17,7 @@ from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.runs import RunFolder
 from azselfplay.link.finding import run_named
 from azselfplay.store.errors import reading
-from azselfplay.store.rows import COLUMNS, DATA, KEPT, Damaged, Stored, readable
+from azselfplay.store.rows import COLUMNS, DATA, KEPT, DamagedGames, Stored, readable
 from azselfplay.store.sqlite import IMPORTED, at_rest, check_format, connect
 from protocol.records import BadRecord, GameRecord
 
@@ -49,7 +49,7 @@ class StoreReader:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.damaged = Damaged()
+        self.damaged = DamagedGames()
         self._marks = at_rest(path)
         with reading(path):
             self._connection = connect(path, read_only=True)

@@ -122,7 +122,7 @@ class Row:
 
 
 @dataclass
-class Damaged:
+class DamagedGames:
     """The rows that could not be used: each is named in the log, and counted once however often it is
     read."""
 

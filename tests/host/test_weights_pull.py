@@ -19,11 +19,11 @@ from azselfplay.link.weights_pull import (
     TIMEOUT,
     TRIES,
     Complete,
-    Damaged,
     Fetch,
     NotFetched,
     WeightsDownloader,
     WeightsPull,
+    WrongHash,
 )
 from protocol.errors import Code
 from protocol.messages import CHUNK, Chunk, GetChunk, GetWeights, Pong, Refused, WeightsInfo
@@ -111,7 +111,7 @@ def test_damaged_bytes_are_thrown_away_and_fetched_again(pull: WeightsPull) -> N
     asks = pull.offered(info(1, data), now)
     for _ in range(TRIES):
         (told,) = pull.chunk(asks[0].sha256, 0, b"!" * 50, now)
-        assert isinstance(told, Damaged)
+        assert isinstance(told, WrongHash)
         pauses.append(told.pause)
         now = pull.next_wake() or now
         asks = pull.tick(now)
@@ -133,12 +133,12 @@ def test_newer_weights_do_not_wait_out_the_growing_pauses_of_damaged_ones(pull, 
         assert pull.offered(newer, now) == []
     told = pull.chunk(info(1, data).sha256, 0, b"!" * 50, now)
     if announced == "while they came":
-        assert told == [Damaged(info(1, data), 4, PAUSE)]
+        assert told == [WrongHash(info(1, data), 4, PAUSE)]
         asks = pull.tick(now + PAUSE)
     else:
         asks = pull.offered(newer, now)
     assert asks == [GetChunk(newer.sha256, 0)]
-    assert pull.chunk(newer.sha256, 0, b"!" * 50, now) == [Damaged(newer, 1, PAUSE)]
+    assert pull.chunk(newer.sha256, 0, b"!" * 50, now) == [WrongHash(newer, 1, PAUSE)]
 
 
 def test_weights_of_a_restored_backup_replace_newer_ones(pull: WeightsPull) -> None:

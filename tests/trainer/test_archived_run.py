@@ -130,7 +130,7 @@ async def test_the_archive_learns_of_a_quarantine_at_once(tmp_path: Path) -> Non
 
     def archived() -> set[str]:
         states = sorted((tmp_path / "archive" / "checkpoints").glob("*.state"))
-        return {player for state in states for player in checkpoint.check(state).quarantined}
+        return {player for state in states for player in checkpoint.progress_at(state).quarantined}
 
     settings = {"archive": str(tmp_path / "archive"), "checkpoint_seconds": 1e6}
     async with beside_trainer(tmp_path / "runs", of_run(b"r"), net="1x8", steps=1, **settings) as (server, _):
