@@ -273,13 +273,19 @@ class TrainingLoop:
         figures = self._train_step.figures()
         if figures is not None and not all(map(math.isfinite, (*figures[:-1], *figures.heads.values()))):
             raise not_finite("loss", self.step)
-        shares, norm = self.window.outcome_shares, self._train_step.weight_norm()
-        waiting_for = "" if steps else self.budget.waiting_for(self._drawable)
-        count = 0 if self._imported.steps(self._optimizer.batch) else self.budget.learned_from
-        done = self.budget.samples / count if count else None
-        allowed, samples = self.budget.allowed if count else None, self.budget.samples
+        is_warm_start = self._imported.steps(self._optimizer.batch) > 0
+        learned_from = 0 if is_warm_start else self.budget.learned_from
         return Turn(
-            self.step, drawn_from, figures, steps > 0, waiting_for, shares, norm, done, samples, allowed
+            step=self.step,
+            window_positions=drawn_from,
+            figures=figures,
+            more=steps > 0,
+            waiting_for="" if steps else self.budget.waiting_for(self._drawable),
+            outcome_shares=self.window.outcome_shares,
+            weight_norm=self._train_step.weight_norm(),
+            samples_per_position=self.budget.samples / learned_from if learned_from else None,
+            samples=self.budget.samples,
+            allowed=self.budget.allowed if learned_from else None,
         )
 
     def grow(self, positions: int) -> None:
@@ -383,19 +389,19 @@ class TrainingLoop:
     def save(self) -> None:
         """Write a checkpoint."""
         progress = Progress(
-            self.step,
-            self.budget.samples,
-            self.version,
-            self.last_seq,
-            self._optimizer.kind,
-            self.budget.learned_from,
-            self.budget.allowed,
-            self.quarantine.as_dict(),
-            self.minutes,
-            self._imported.samples,
-            self.budget.forgiven,
-            self._imported.allowed,
-            self._imported.last_seq,
+            step=self.step,
+            samples=self.budget.samples,
+            version=self.version,
+            last_seq=self.last_seq,
+            optimizer=self._optimizer.kind,
+            learned_from=self.budget.learned_from,
+            allowed=self.budget.allowed,
+            quarantined=self.quarantine.as_dict(),
+            minutes=self.minutes,
+            imported=self._imported.samples,
+            forgiven=self.budget.forgiven,
+            imported_allowed=self._imported.allowed,
+            imported_seq=self._imported.last_seq,
         )
         # Always version 0, so that a step saved before and after publishing has the same weights file.
         weights, trained = self._train_step.weights(0), self._train_step.trained_weights()
