@@ -48,7 +48,7 @@ def resign_threshold(
         count = min(MOST_READ, int(GAMES / settings.resignation.play_on))
         numbers = reader.newest_of_play(count, newest)
         left_out = reader.not_trained_on(numbers[0], newest, reader.quarantined()) if numbers else ()
-        for _, record in reader.records(game, [seq for seq in numbers if seq not in left_out]):
+        for _, record in reader.records_of(game, [seq for seq in numbers if seq not in left_out]):
             threshold.on_game(record)
         log.info("resignation: %s", threshold.as_dict())
     return threshold

@@ -345,10 +345,10 @@ class Imported:
         self.window = Window(self._game, positions, 1.0, 1.0)
         # A backup may lack imported games, whose numbers others then get.
         self.last_seq, new = min(self.last_seq, reader.span()[1]), 0
-        for seq, record in reader.records(self._game, numbers):
+        for stored, record in reader.records_of(self._game, numbers):
             signs = movers(record.start, record.actions)
             self.window.add(with_played_targets(record, signs, self._win_discount))
-            new += record.plies if seq > self.last_seq else 0
+            new += record.plies if stored.seq > self.last_seq else 0
         self.allowed += self._settings.per_position * new
         self.last_seq = max(self.last_seq, numbers[-1])
         if not self.window.games:

@@ -206,7 +206,8 @@ class TrainingLoop:
         end = min(up_to_seq, self._filled + most) if most else up_to_seq
         old = reader.old_between(self._filled + 1, end)
         players = reader.players_between(self._filled + 1, end) if self.quarantine.players else {}
-        for seq, record in reader.records(self._game, range(self._filled + 1, end + 1)):
+        for stored, record in reader.records_of(self._game, range(self._filled + 1, end + 1)):
+            seq = stored.seq
             # Stored, but not trained on: `store.sqlite.Entry.is_old`.
             if seq in old or (seq < self._first_in_window and not self._held_out.takes(record.uid)):
                 continue
@@ -239,7 +240,7 @@ class TrainingLoop:
             # Count the player's positions in the budget in the same way as `_add`.
             numbers, positions = reader.games_of(player, self.last_seq), 0
             old = reader.old_between(numbers[0], numbers[-1]) if numbers else frozenset()
-            for stored in reader.numbered([seq for seq in numbers if seq not in old]):
+            for stored in reader.rows_of([seq for seq in numbers if seq not in old]):
                 with contextlib.suppress(BadRecord):
                     record = stored.record(self._game)
                     positions += record.targets if self.trains_on(record.uid) else 0

@@ -208,7 +208,7 @@ class RepeatableRun:
                     raise Fatal(f"a game of round {number} cannot be stored: {one.reason}", code)
         reader = self._run.reader
         # Read the games back even if they were just played, because a continued run reads the same bytes.
-        records = [record for _, record in reader.records(self.game, range(first, end + 1))]
+        records = [record for _, record in reader.records_of(self.game, range(first, end + 1))]
         if len(records) < self.games:
             raise Fatal(
                 f"games of round {number} are damaged in {reader.path}: restore it from a backup",

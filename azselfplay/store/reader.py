@@ -89,22 +89,21 @@ class StoreReader:
         open between two pages, however long the caller takes over them."""
         first, last = self.bounds(wanted)
         where = "seq BETWEEN ? AND ? ORDER BY seq LIMIT ?"
-        while rows := list(self._rows(where, first, last, PAGE, with_data=with_data)):
+        while rows := list(self._select(where, first, last, PAGE, with_data=with_data)):
             yield from rows
             first = rows[-1].seq + 1
 
-    def sound(self, game: Game, wanted: Range) -> Iterator[tuple[Stored, GameRecord]]:
+    def records(self, game: Game, wanted: Range) -> Iterator[tuple[Stored, GameRecord]]:
         """Return the games in `wanted` with their records, all intact and of `game`."""
-        return self._whole(game, self.rows(wanted))
+        return self._with_records(game, self.rows(wanted))
 
-    def records(self, game: Game, numbers: Sequence[int]) -> Iterator[tuple[int, GameRecord]]:
-        """Yield `(number, record)` of the games `numbers`; all are intact and of `game`."""
-        for stored, record in self._whole(game, self.numbered(numbers)):
-            yield stored.seq, record
+    def records_of(self, game: Game, numbers: Sequence[int]) -> Iterator[tuple[Stored, GameRecord]]:
+        """Return the games that exist among `numbers` with their records, all intact and of `game`."""
+        return self._with_records(game, self.rows_of(numbers))
 
-    def one(self, seq: int) -> Stored:
+    def row(self, seq: int) -> Stored:
         """Return a game with its record. Raises Fatal(BAD_DATA) if there is no game with that number."""
-        for stored in self.numbered([seq]):
+        for stored in self.rows_of([seq]):
             return stored
         if self.was_dropped(seq):
             text = f"the record of game {seq} of {self.path} was dropped: the trainer keeps only the newest"
@@ -117,13 +116,13 @@ class StoreReader:
         """Return whether the store has dropped the record of this game (`Store`)."""
         return bool(self.query(f"SELECT 1 FROM games WHERE seq = ? AND NOT {KEPT}", seq))
 
-    def numbered(self, numbers: Sequence[int]) -> Iterator[Stored]:
+    def rows_of(self, numbers: Sequence[int]) -> Iterator[Stored]:
         """Yield the games that exist among `numbers`, with their records: page after page, and sorted within
         a page."""
         for begin in range(0, len(numbers), PAGE):
             page = numbers[begin : begin + PAGE]
             # Read whole, so that no transaction stays open while the caller works.
-            yield from list(self._rows(f"seq IN ({','.join('?' * len(page))}) ORDER BY seq", *page))
+            yield from list(self._select(f"seq IN ({','.join('?' * len(page))}) ORDER BY seq", *page))
 
     def first_of_newest(
         self,
@@ -231,7 +230,7 @@ class StoreReader:
             first = max(first, int(before[0][0]) + 1 if before else 0)
         return first, last
 
-    def _rows(self, where: str, *bounds: int | bytes, with_data: bool = True) -> Iterator[Stored]:
+    def _select(self, where: str, *bounds: int | bytes, with_data: bool = True) -> Iterator[Stored]:
         columns = f"{COLUMNS}, {DATA}" if with_data else COLUMNS
         if with_data:
             where = f"{KEPT} AND {where}"
@@ -239,7 +238,7 @@ class StoreReader:
             for row in self._execute(f"SELECT {columns} FROM games WHERE {where}", bounds):
                 yield Stored.of(row)
 
-    def _whole(self, game: Game, rows: Iterable[Stored]) -> Iterator[tuple[Stored, GameRecord]]:
+    def _with_records(self, game: Game, rows: Iterable[Stored]) -> Iterator[tuple[Stored, GameRecord]]:
         for stored in rows:
             try:
                 record = stored.record(game)

@@ -120,7 +120,7 @@ def book_of(players: dict[str, list[GameRecord]]) -> PlayerBook:
 @pytest.fixture(scope="module")
 def records(run: RunFolder) -> list[GameRecord]:
     with closing(StoreReader(run.games)) as reader:
-        return [record for _, record in reader.records(GAME, range(1, 241))]
+        return [record for _, record in reader.records_of(GAME, range(1, 241))]
 
 
 def test_a_player_whose_games_are_shorter_or_end_otherwise_differs(records: list[GameRecord]) -> None:

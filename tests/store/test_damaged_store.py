@@ -132,7 +132,7 @@ def test_a_damaged_game_is_left_out_named_and_counted(name: str, tmp_path, caplo
     training, reader = TrainingLoop(config, GAME, 1, "tiny", tmp_path), StoreReader(path)
     training.fill(reader, GAMES)
     assert training.window.games == GAMES - 1
-    assert len(list(reader.records(GAME, range(1, GAMES + 1)))) == GAMES - 1
+    assert len(list(reader.records_of(GAME, range(1, GAMES + 1)))) == GAMES - 1
     assert reader.damaged.count == 1
     (line,) = (one.getMessage() for one in caplog.records if one.levelno == logging.ERROR)
     uid = games(GAMES)[HURT - 1].uid.hex()
@@ -145,7 +145,7 @@ def test_many_damaged_games_do_not_fill_the_log(tmp_path: Path, caplog: pytest.L
     path = a_store(tmp_path, 150)
     execute(path, "UPDATE games SET sha256 = zeroblob(32)")
     reader = StoreReader(path)
-    assert list(reader.records(GAME, range(1, 151))) == []
+    assert list(reader.records_of(GAME, range(1, 151))) == []
     assert reader.damaged.count == 150
     assert len(caplog.records) == 101
     reader.close()
@@ -328,7 +328,7 @@ def test_a_damaged_table_ends_every_reader(tmp_path: Path) -> None:
     reader = StoreReader(path)
     for read in (
         lambda: list(reader.rows(Range())),
-        lambda: list(reader.records(GAME, range(1, 301))),
+        lambda: list(reader.records_of(GAME, range(1, 301))),
         lambda: reader.first_of_newest(10**6, 300),
     ):
         with ends(Exit.BAD_DATA, "damaged"):

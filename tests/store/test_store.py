@@ -124,7 +124,7 @@ def test_only_the_newest_games_keep_their_records_and_all_keep_their_rows(store:
     assert [one.unpacked() for one in reader.rows(Range())] == [b"game 2", b"game 3", b"game 4"]
     assert [one.seq for one in reader.rows(Range(), with_data=False)] == [1, 2, 3, 4, 5]
     with pytest.raises(Fatal, match=r"record of game 2 .* keeps only the newest games \(keep_games\)"):
-        reader.one(2)
+        reader.row(2)
     keeping.close()
     assert Store(path, "g", keep=3).totals.games == {"workers": 5}
 

@@ -92,7 +92,7 @@ async def test_games_are_acknowledged_while_the_window_is_filled(tmp_path, monke
     assert held.training is not None
     wanted = [record.actions.tobytes() for record in (*old, *new, *last)]
     in_store = StoreReader(tmp_path / "run-1" / "games.db")
-    order = [record.actions.tobytes() for _, record in in_store.records(GAME, range(1, 101))]
+    order = [record.actions.tobytes() for _, record in in_store.records_of(GAME, range(1, 101))]
     in_store.close()
     assert sorted(order) == sorted(wanted)
     assert played_in(held.training) == order

@@ -123,7 +123,7 @@ def main() -> int:
         if config.action == "show":
             # 0 is the newest.
             number = config.number or games.span()[1]
-            stored = games.one(number)
+            stored = games.row(number)
             try:
                 game = get_game(games.game)
                 _print(shown(game, stored, stored.record(game), config.boards))

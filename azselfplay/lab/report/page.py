@@ -75,7 +75,7 @@ def sample_games(games: StoreReader) -> Iterator[str]:
     wanted = sorted({low, (low + high) // 2, high}) if high else []
     names = {low: "first", high: "newest"}
     game = get_game(games.game)
-    for stored in games.numbered(wanted):
+    for stored in games.rows_of(wanted):
         boards = list[tuple[int, str, str]]()
         try:
             record = stored.record(game)

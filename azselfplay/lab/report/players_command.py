@@ -103,7 +103,7 @@ def read_book(games: StoreReader, game: Game, newest: int) -> tuple[PlayerBook, 
     book, times = PlayerBook(game), []
     first, last = games.bounds(Range(newest=newest))
     players = games.players_between(first, last)
-    for stored, record in games.sound(game, Range(first, last)):
+    for stored, record in games.records(game, Range(first, last)):
         # Old games do not record their player.
         if (player := players.get(stored.seq)) is not None:
             times.append((player, stored.received_at))

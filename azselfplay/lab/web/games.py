@@ -210,7 +210,7 @@ class StoredGames:
 
     def _of(self, run: RunFolder, number: int) -> Open:
         with _store(run) as games:
-            stored = next(games.numbered([number]), None)
+            stored = next(games.rows_of([number]), None)
             if stored is None and games.was_dropped(number):
                 text = f"The moves of game {number} are no longer stored: the trainer keeps only the newest"
                 raise PageError(f"{text} games (keep_games).")

@@ -69,7 +69,7 @@ class Players:
         self._games = {number: self._games[number] for number in wanted if number in self._games}
         fresh = [number for number in wanted if number not in self._games]
         owners = reader.players_between(fresh[0], fresh[-1]) if fresh else {}
-        for row in reader.numbered(fresh):
+        for row in reader.rows_of(fresh):
             try:
                 record = from_bytes(row.unpacked())
                 player, seconds = record.source or "?", record.seconds

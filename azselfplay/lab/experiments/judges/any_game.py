@@ -146,7 +146,7 @@ def add_self_play(found: Judgement, game: Game, folder: RunFolder, *, has_others
     """
     with closing(StoreReader(folder.games)) as reader:
         games = [
-            stored for stored, record in reader.sound(game, Range()) if not (has_others and record.start)
+            stored for stored, record in reader.records(game, Range()) if not (has_others and record.start)
         ]
     if not games:
         return
