@@ -71,7 +71,7 @@ class GamePool:
     """Plays `games` games at a time, forever. Tasks belong to the caller's group; cancelling them ends the
     pool.
 
-    `keep(record)` returns when the game is safe on disk. `room` is not set while the spool is full or the
+    `save(record)` returns when the game is safe on disk. `room` is not set while the spool is full or the
     trainer is far behind: then games in progress continue, and new ones wait. No game starts once `finishing`
     is set.
     """
@@ -81,17 +81,17 @@ class GamePool:
         searches: SearchPool,
         player: Player,
         *,
-        keep: Callable[[GameRecord], Awaitable[None]],
+        save: Callable[[GameRecord], Awaitable[None]],
         room: asyncio.Event,
         finishing: asyncio.Event,
     ) -> None:
         self.finished = 0
-        """Games finished and kept."""
+        """Games finished and saved."""
         self.in_progress = 0
         self.resigning = Resigning(searches.forest.settings)
         self._searches = searches
         self._player = player
-        self._keep = keep
+        self._save = save
         self._room = room
         self._finishing = finishing
         self.games = 0
@@ -133,7 +133,7 @@ class GamePool:
                         )
                     finally:
                         self.in_progress -= 1
-                    await self._keep(record)
+                    await self._save(record)
                     self.finished += 1
                 # The server refused a leaf or sent an invalid answer, or a record cannot hold the game.
                 except (LeafRefused, BadEvaluation, BadRecord) as fault:

@@ -99,7 +99,7 @@ class Uploader:
             return self._uploads.sent_back or "they finish faster than the trainer takes them"
         return ""
 
-    async def keep(self, record: GameRecord) -> None:
+    async def save(self, record: GameRecord) -> None:
         """Return once the game will survive a crash of this machine. Raises protocol.records.BadRecord."""
         done: asyncio.Future[None] = self._loop.create_future()
         self._writes.append(_Write(record.uid, to_bytes(record), done))

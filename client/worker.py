@@ -220,7 +220,7 @@ class Worker:
         self._pool = GamePool(
             SearchPool(self._forest, source.evaluator),
             player,
-            keep=uploader.keep,
+            save=uploader.save,
             room=uploader.room,
             finishing=self._stop.finishing,
         )

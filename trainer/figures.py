@@ -237,7 +237,7 @@ def why_not_stored(run: Run, commit_seconds: float = 0.0) -> str:
 def hours_until_full(run: Run, games_per_h: float, keep_games: int) -> float | None:
     """Return in how many hours the run's disk is full, if games go on to come like this; None if it is
     unknown, or if there is room for the `keep_games` games of self-play that the store keeps (0: all)."""
-    games = run.store.kept
+    games = run.store.with_records
     if not games or not games_per_h:
         return None
     try:

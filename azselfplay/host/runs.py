@@ -47,7 +47,7 @@ PARTIAL = ".partial"
 """Suffix of a file or folder that is being written; no run's name ends in it."""
 LAST_BYTES = 65_536
 """Number of bytes that are read from the end of figures.jsonl: more than two lines."""
-KEPT = {
+ELSEWHERE = {
     "azserver": "azserver keeps live figures and networks where it works{place}, and has not worked in this "
     "folder",
     # azserver is the first to write into a new run's folder, also where the trainer is about to work in it.
@@ -223,7 +223,7 @@ class RunFolder:
             return ""
         server = shown_settings(self.trainer_config).get("server")
         place = f" ({server})" if server else ""
-        return KEPT[program].format(place=place)
+        return ELSEWHERE[program].format(place=place)
 
     def write_figures(self, figures: dict[str, Any]) -> None:
         """Write the trainer's figures, for programs that look at the run later. Raises OSError."""

@@ -20,7 +20,7 @@ from azselfplay.games.spec import Game
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.runs import sync_folder
 from azselfplay.store.errors import reading
-from azselfplay.store.rows import COLUMNS, DATA, KEPT, Row, Stored, readable
+from azselfplay.store.rows import COLUMNS, DATA, HAS_RECORD, Row, Stored, readable
 from azselfplay.store.sqlite import Store, at_rest, beside, connect
 from protocol.records import BadRecord
 
@@ -177,7 +177,7 @@ class _Old:
             # Only to check that the game is intact. Of one whose record was dropped (`Store`), the result is
             # left.
             if stored.data or self._query(
-                f"SELECT 1 FROM games WHERE seq = ? AND {KEPT}", number, table="meta"
+                f"SELECT 1 FROM games WHERE seq = ? AND {HAS_RECORD}", number, table="meta"
             ):
                 stored.record(self._game)
             float(stored.received_at)

@@ -17,7 +17,7 @@ from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.runs import RunFolder
 from azselfplay.link.finding import run_named
 from azselfplay.store.errors import reading
-from azselfplay.store.rows import COLUMNS, DATA, KEPT, DamagedGames, Stored, readable
+from azselfplay.store.rows import COLUMNS, DATA, HAS_RECORD, DamagedGames, Stored, readable
 from azselfplay.store.sqlite import IMPORTED, at_rest, check_format, connect
 from protocol.records import BadRecord, GameRecord
 
@@ -114,7 +114,7 @@ class StoreReader:
 
     def was_dropped(self, seq: int) -> bool:
         """Return whether the store has dropped the record of this game (`Store`)."""
-        return bool(self.query(f"SELECT 1 FROM games WHERE seq = ? AND NOT {KEPT}", seq))
+        return bool(self.query(f"SELECT 1 FROM games WHERE seq = ? AND NOT {HAS_RECORD}", seq))
 
     def rows_of(self, numbers: Sequence[int]) -> Iterator[Stored]:
         """Yield the games that exist among `numbers`, with their records: page after page, and sorted within
@@ -181,7 +181,8 @@ class StoreReader:
     def imported(self, positions: int) -> tuple[list[int], int]:
         """Return the ascending numbers of the newest imported games that together have at most `positions`
         positions, and how many positions they have."""
-        sql = f"SELECT seq, CAST(plies AS INTEGER) FROM games WHERE source = ? AND {KEPT} ORDER BY seq DESC"
+        where = f"source = ? AND {HAS_RECORD}"
+        sql = f"SELECT seq, CAST(plies AS INTEGER) FROM games WHERE {where} ORDER BY seq DESC"
         numbers, total = list[int](), 0
         for seq, plies in self.query(sql, IMPORTED):
             if total + plies > positions:
@@ -233,7 +234,7 @@ class StoreReader:
     def _select(self, where: str, *bounds: int | bytes, with_data: bool = True) -> Iterator[Stored]:
         columns = f"{COLUMNS}, {DATA}" if with_data else COLUMNS
         if with_data:
-            where = f"{KEPT} AND {where}"
+            where = f"{HAS_RECORD} AND {where}"
         with reading(self.path):
             for row in self._execute(f"SELECT {columns} FROM games WHERE {where}", bounds):
                 yield Stored.of(row)

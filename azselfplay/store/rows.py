@@ -28,7 +28,7 @@ COLUMNS = (
 """The columns that `Stored.of` takes, of the table `games`; `CAST(data AS BLOB)` follows where records are
 wanted. Blobs, because damaged text need not be UTF-8 and would end the query."""
 DATA = "CAST(data AS BLOB)"
-KEPT = (
+HAS_RECORD = (
     "NOT (length(data) = 0 AND "
     "seq <= coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'dropped'), 0))"
 )

@@ -384,7 +384,7 @@ class Store:
         return statuses + [REJECTED] * len(rejects)
 
     @property
-    def kept(self) -> int:
+    def with_records(self) -> int:
         """Games that have not lost their records; imported ones never do."""
         every = self._last_imported <= self._dropped
         imported = self.totals.imported if every else self._imported_among_dropped

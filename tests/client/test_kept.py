@@ -41,7 +41,7 @@ async def test_no_game_refused_for_what_it_was_played_under_is_deleted(tmp_path,
     async with running_uploader(Spool(tmp_path)) as (uploader, server):
         uploader.joined()
         for number in range(10):
-            await uploader.keep(record(number))
+            await uploader.save(record(number))
             await server.expect(number + 1)
             reason = "illegal_action: ply 0" if number % 2 else f"{code}: of another kind"
             uploader.acknowledged(GameAck(uid(number), "rejected", reason))
@@ -78,7 +78,7 @@ async def test_a_worker_plays_again_once_the_kept_games_that_fill_its_spool_are_
     monkeypatch.setattr("client.uploader.WRITE_AGAIN", 0.01)
     monkeypatch.setattr("client.spool.MAX_GAMES", 2)
     async with running_uploader(filled(tmp_path, 1)) as (uploader, server):
-        await uploader.keep(record(2))
+        await uploader.save(record(2))
         assert not uploader.room.is_set()
         (tmp_path / "kept").rename(tmp_path / "moved away")
         while not uploader.room.is_set():  # other work does not put the look off
@@ -130,12 +130,12 @@ async def test_a_session_under_other_terms_brings_them_to_the_server(tmp_path) -
     refusal = GameAck(uid(1), "rejected", "wrong_settings: simulations is 8, games of this run have 9")
     async with running_uploader(Spool(tmp_path)) as (uploader, server):
         uploader.joined(HERE)
-        await uploader.keep(record(1))
+        await uploader.save(record(1))
         await server.expect(1)
         uploader.acknowledged(refusal)
         await uploader.quiet.wait()
         uploader.joined(HERE)
-        await uploader.keep(record(2))
+        await uploader.save(record(2))
         assert await server.expect(2) == [uid(1), uid(2)]
         uploader.joined(ELSEWHERE)
         while server.got.count(uid(1)) < 2:

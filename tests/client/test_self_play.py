@@ -221,12 +221,12 @@ async def run_pool(evaluator: Evaluator, games: int, until: int) -> tuple[GamePo
     room, finishing = asyncio.Event(), asyncio.Event()
     room.set()
 
-    async def keep(record: GameRecord) -> None:
+    async def save(record: GameRecord) -> None:
         kept.append(record)
         if len(kept) == until:
             finishing.set()
 
-    pool = GamePool(searches(evaluator), Player(1), keep=keep, room=room, finishing=finishing)
+    pool = GamePool(searches(evaluator), Player(1), save=save, room=room, finishing=finishing)
     async with asyncio.TaskGroup() as group:
         pool.start(group, games)
     return pool, kept
@@ -239,12 +239,12 @@ async def test_a_pool_plays_as_many_games_at_a_time_as_it_was_last_told() -> Non
     room.set()
     finished = asyncio.Semaphore(0)
 
-    async def keep(record: GameRecord) -> None:
+    async def save(record: GameRecord) -> None:
         finished.release()
         await let_on.wait()
 
     what = searches(UniformEvaluator()), Player(1)
-    pool = GamePool(*what, keep=keep, room=room, finishing=finishing)
+    pool = GamePool(*what, save=save, room=room, finishing=finishing)
     async with asyncio.timeout(1000), asyncio.TaskGroup() as group:
         pool.start(group, 2)
         pool.resize(5)
@@ -279,11 +279,11 @@ async def test_no_game_starts_while_the_spool_is_full(finishes: bool) -> None:
     """The coroutines wait until the spool has space, or until they are to finish: no game is in progress."""
     room, finishing = asyncio.Event(), asyncio.Event()
 
-    async def keep(_: GameRecord) -> None:
+    async def save(_: GameRecord) -> None:
         finishing.set()
 
     what = searches(UniformEvaluator()), Player(1)
-    pool = GamePool(*what, keep=keep, room=room, finishing=finishing)
+    pool = GamePool(*what, save=save, room=room, finishing=finishing)
     async with asyncio.timeout(1000), asyncio.TaskGroup() as group:
         pool.start(group, 2)
         for _ in range(10):

@@ -59,10 +59,10 @@ def on_disk(folder: Path) -> set[str]:
     return {path.stem for path in folder.glob("*.game")}
 
 
-async def test_a_kept_game_is_on_disk_before_it_is_sent_and_gone_after_the_acknowledgement(tmp_path) -> None:
-    """When `keep` returns, the file is in place, with or without a session."""
+async def test_a_saved_game_is_on_disk_before_it_is_sent_and_gone_after_the_acknowledgement(tmp_path) -> None:
+    """When `save` returns, the file is in place, with or without a session."""
     async with running_uploader(Spool(tmp_path)) as (uploader, server):
-        await uploader.keep(record(1))
+        await uploader.save(record(1))
         assert on_disk(tmp_path) == {uid(1).hex()}
         assert server.got == []
         uploader.joined()
@@ -77,7 +77,7 @@ async def test_a_kept_game_is_on_disk_before_it_is_sent_and_gone_after_the_ackno
 async def test_games_that_the_connection_does_not_take_are_the_next_and_soon_offered_again(tmp_path) -> None:
     """Its queue holds fewer games than the window."""
     async with running_uploader(Spool(tmp_path)) as (uploader, server):
-        await asyncio.gather(*(uploader.keep(record(number)) for number in range(5)))
+        await asyncio.gather(*(uploader.save(record(number)) for number in range(5)))
         server.room = 2
         uploader.joined()
         await server.expect(2)
@@ -91,7 +91,7 @@ async def test_no_game_begins_while_the_trainer_is_far_behind(tmp_path: Path) ->
     games = MOST_IN_FLIGHT + MOST_WAITING + 1
     async with running_uploader(Spool(tmp_path)) as (uploader, server):
         uploader.joined()
-        await asyncio.gather(*(uploader.keep(record(number)) for number in range(games)))
+        await asyncio.gather(*(uploader.save(record(number)) for number in range(games)))
         first, *_ = await server.expect(MOST_IN_FLIGHT)
         assert not uploader.room.is_set()
         assert "faster than the trainer takes them" in uploader.why_no_new_games
@@ -109,7 +109,7 @@ async def test_games_of_an_earlier_run_go_first(tmp_path: Path) -> None:
     earlier.open()
     earlier.write([(uid(9), to_bytes(record(9)))])
     async with running_uploader(Spool(tmp_path)) as (uploader, server):
-        await uploader.keep(record(1))
+        await uploader.save(record(1))
         uploader.joined()
         assert await server.expect(2) == [uid(9), uid(1)]
 
@@ -128,7 +128,7 @@ async def test_a_disk_that_fails_twice_keeps_no_game(tmp_path, monkeypatch, meth
     monkeypatch.setattr(Spool, method, failing)
     monkeypatch.setattr("client.uploader.WRITE_AGAIN", 0.01)
     async with running_uploader(Spool(tmp_path), Uploads(timeout=0.02)) as (uploader, server):
-        await uploader.keep(record(1))
+        await uploader.save(record(1))
         uploader.joined()
         assert await server.expect(1) == [uid(1)]
         uploader.acknowledged(GameAck(uid(1), "stored"))
@@ -142,7 +142,7 @@ async def test_a_full_spool_holds_new_games_back_until_there_is_room(tmp_path, m
     monkeypatch.setattr("client.spool.MAX_GAMES", 2)
     async with running_uploader(Spool(tmp_path)) as (uploader, server):
         for number in (1, 2, 3):
-            await uploader.keep(record(number))
+            await uploader.save(record(number))
         uploader.joined()
         await server.expect(3)
         assert not uploader.room.is_set()
@@ -167,7 +167,7 @@ async def test_a_disk_that_is_full_for_a_while_loses_no_game(tmp_path, monkeypat
 
     monkeypatch.setattr(spool, "write", write_with_trouble)
     async with running_uploader(spool) as (uploader, _):
-        await uploader.keep(record(1))
+        await uploader.save(record(1))
         assert on_disk(tmp_path) == {uid(1).hex()}
         await uploader.room.wait()
         assert "starting no new games: finished games cannot be written to the spool; 0 games" in caplog.text
@@ -176,7 +176,7 @@ async def test_a_disk_that_is_full_for_a_while_loses_no_game(tmp_path, monkeypat
 async def test_a_game_that_finishes_while_the_thread_works_is_written_all_the_same(
     tmp_path, monkeypatch
 ) -> None:
-    """The game belongs to the next round, and `keep` does not return before that round."""
+    """The game belongs to the next round, and `save` does not return before that round."""
     spool = Spool(tmp_path)
     reading, go_on = threading.Event(), threading.Event()
     read = spool.read
@@ -189,9 +189,9 @@ async def test_a_game_that_finishes_while_the_thread_works_is_written_all_the_sa
     monkeypatch.setattr(spool, "read", slow_read)
     async with running_uploader(spool) as (uploader, server):
         uploader.joined()
-        await uploader.keep(record(1))
+        await uploader.save(record(1))
         await asyncio.to_thread(reading.wait, 240)
-        second = asyncio.ensure_future(uploader.keep(record(2)))
+        second = asyncio.ensure_future(uploader.save(record(2)))
         await asyncio.sleep(0)
         go_on.set()
         await second
@@ -202,9 +202,9 @@ async def test_a_game_that_finishes_while_the_thread_works_is_written_all_the_sa
 async def test_a_game_that_vanished_from_the_disk_does_not_block_the_others(tmp_path: Path) -> None:
     """Somebody deleted its file by hand."""
     async with running_uploader(Spool(tmp_path), Uploads(window=1)) as (uploader, server):
-        await uploader.keep(record(1))
+        await uploader.save(record(1))
         (tmp_path / f"{uid(1).hex()}.game").unlink()
-        await uploader.keep(record(2))
+        await uploader.save(record(2))
         uploader.joined()
         assert await server.expect(1) == [uid(2)]
         uploader.acknowledged(GameAck(uid(2), "stored"))

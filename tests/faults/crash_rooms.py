@@ -74,7 +74,7 @@ class GamesRoom:
         kept = set(self._notes.all("kept"))
         for number in range(GAMES):
             if str(number) not in kept:
-                await uploader.keep(record(number))
+                await uploader.save(record(number))
                 self._notes.add("kept", number)
         await self._rest()
         self._terms = Terms("new", 0)

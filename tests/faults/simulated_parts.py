@@ -309,7 +309,7 @@ class SimulatedClient:
             record = self._game()
             data = to_bytes(record)
             self.world.ledger.played(self.name, record.uid, sha256(data))
-            await self.uploader.keep(record)
+            await self.uploader.save(record)
             self.world.ledger.kept(self.name, record.uid, sha256(data))
 
     def _game(self) -> GameRecord:

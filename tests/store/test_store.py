@@ -142,7 +142,7 @@ def test_games_imported_in_mid_run_take_no_place_of_self_play(tmp_path: Path) ->
     store.commit([entry(n) for n in range(8, 12)])
     assert [one.seq for one in StoreReader(path).rows(Range())] == [4, 5, 6, 7, 9, 10, 11, 12]
     Store(path, "g").commit([entry(12, source=IMPORTED)])
-    assert (store.kept, Store(path, "g", keep=4).kept) == (8, 9)
+    assert (store.with_records, Store(path, "g", keep=4).with_records) == (8, 9)
 
 
 def test_a_store_that_keeps_the_newest_games_does_not_grow(tmp_path: Path, monkeypatch) -> None:
