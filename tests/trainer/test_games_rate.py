@@ -39,7 +39,7 @@ def test_a_run_that_becomes_faster_soon_shows_it() -> None:
 def test_the_hours_until_the_disk_is_full_follow_from_the_size_of_the_games(tmp_path, monkeypatch) -> None:
     folder = SimpleNamespace(path=tmp_path, games=tmp_path / "games.db")
     folder.games.write_bytes(bytes(7000))
-    run = SimpleNamespace(folder=folder, store=SimpleNamespace(totals=Totals(), kept=10))
+    run = SimpleNamespace(folder=folder, store=SimpleNamespace(totals=Totals(), with_records=10))
     monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=700_000))
     assert hours_until_full(run, 100.0, keep_games=0) == 10.0
     assert hours_until_full(run, 100.0, keep_games=1011) == 10.0
