@@ -44,7 +44,8 @@ class Source:
     def __init__(self, on_games: Callable[[], None]) -> None:
         """`on_games()` is called whenever server or evaluator ask for another number of games."""
         self._on_games = on_games
-        self._wanted = 0
+        self._evaluator_asks = 0
+        """Games in flight that the evaluator, or the server's leaves port, asks for; 0: not known yet."""
         self._joined = asyncio.Event()
 
     @property
@@ -60,8 +61,9 @@ class Source:
         """Return once leaves may be submitted, and it is known how many games to play."""
         await self._joined.wait()
 
-    def games(self, wanted: int) -> int:
-        """Return how many games to have in flight; `wanted` is the server's number in its last WELCOME."""
+    def games_to_play(self, server_asks: int) -> int:
+        """Return how many games to have in flight. `server_asks`: the number in the bulk port's last WELCOME,
+        which the server's user has set; 0: none."""
         raise NotImplementedError
 
     def joined(self, welcome: Welcome) -> None:
@@ -76,10 +78,10 @@ class Source:
     def close(self) -> None:
         """Stop what was started."""
 
-    def _want(self, games: int) -> None:
+    def _note_demand(self, games: int) -> None:
         """Note that `games` games are asked for."""
-        if games != self._wanted:
-            self._wanted = games
+        if games != self._evaluator_asks:
+            self._evaluator_asks = games
             self._on_games()
         self._joined.set()
 
@@ -122,8 +124,9 @@ class ServerSource(Source):
     def parts(self) -> list[Coroutine[Any, Any, None]]:
         return [self._connection.run()]
 
-    def games(self, wanted: int) -> int:
-        return max(1, self._wanted or wanted)
+    def games_to_play(self, server_asks: int) -> int:
+        # The leaves port's number counts first: it is what the server's user has set, else our share.
+        return max(1, self._evaluator_asks or server_asks)
 
     def close(self) -> None:
         self.evaluator.close()
@@ -133,7 +136,7 @@ class ServerSource(Source):
             return
         self.evaluator.joined(welcome)
         # The server's number of games may have changed while there was no session.
-        self._want(welcome.games_in_flight)
+        self._note_demand(welcome.games_in_flight)
 
     def _is_this_run(self, welcome: Welcome | None) -> bool:
         """Return whether credits are taken. Another run has another network; the bulk connection soon ends
@@ -151,7 +154,7 @@ class ServerSource(Source):
             self.evaluator.on_refused(message)
         elif isinstance(message, Grant) and self._is_this_run(self._connection.welcome):
             self.evaluator.granted(message.credits)
-            self._want(message.games_in_flight)
+            self._note_demand(message.games_in_flight)
 
 
 def own_first(rings: Sequence[Path], worker: int) -> list[Path]:
@@ -187,9 +190,9 @@ class RingSource(Source):
         self.ring.start()
         return []
 
-    def games(self, wanted: int) -> int:
-        """Return the server's number, if it was told one."""
-        return wanted or self._wanted
+    def games_to_play(self, server_asks: int) -> int:
+        # The server's number counts first: an evaluator does not know what the server's user has set.
+        return server_asks or self._evaluator_asks
 
     def close(self) -> None:
         self.ring.close()
@@ -234,7 +237,7 @@ class RingSource(Source):
     def _on_demand(self, demand: Demand) -> None:
         # An evaluator without weights asks for no games yet.
         if demand.games:
-            self._want(demand.games)
+            self._note_demand(demand.games)
         self._flush()
 
     def _on_lost(self, returned: list[Leaves]) -> None:
@@ -262,9 +265,8 @@ class OwnNetworkSource(Source):
     async def ready(self) -> None:
         await self._downloader.first()
 
-    def games(self, wanted: int) -> int:
-        """Return the server's number, if it was told one."""
-        return wanted or GAMES_IN_SEARCH
+    def games_to_play(self, server_asks: int) -> int:
+        return server_asks or GAMES_IN_SEARCH
 
     def joined(self, welcome: Welcome) -> None:
         self._downloader.joined(welcome)

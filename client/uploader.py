@@ -103,7 +103,7 @@ class Uploader:
         """Return once the game will survive a crash of this machine. Raises protocol.records.BadRecord."""
         done: asyncio.Future[None] = self._loop.create_future()
         self._writes.append(_Write(record.uid, to_bytes(record), done))
-        self._enqueue([])
+        self._wake_up()
         await done
 
     def joined(self, terms: Terms | None = None, *, trainer_present: bool = True) -> None:
@@ -149,7 +149,8 @@ class Uploader:
             log.info("%d games from an earlier start wait in %s", self.spool.games, self.spool.folder)
         kept_at: float | None = None
         while True:
-            self._show_room()
+            self._update_room()
+            self._update_idle()
             again_at = self._again_at if self._failed else None
             # Somebody may move the kept games away, to make room. Other work must not put off this look.
             if not self.spool.full or not self.spool.kept:
@@ -213,11 +214,15 @@ class Uploader:
     def _enqueue(self, instructions: list[Instruction]) -> None:
         """Note what to do, and wake `run` to do it and to look at the time."""
         self._instructions += instructions
+        self._wake_up()
+
+    def _wake_up(self) -> None:
+        """Wake `run` because there is work."""
         self.quiet.clear()
         self.empty.clear()
         self._wake.set()
 
-    def _show_room(self) -> None:
+    def _update_room(self) -> None:
         """Allow or stop new games, and log it when that changes."""
         room = not self.spool.full and not self._write_at
         may_start = room and not self._uploads.trainer_is_behind
@@ -226,21 +231,7 @@ class Uploader:
         elif not may_start and self.room.is_set():
             self.room.clear()
             if not room:
-                log.warning(
-                    "starting no new games: %s; %d games (%.1f MB) wait in %s for the trainer",
-                    self.why_no_new_games,
-                    self.spool.games,
-                    self.spool.bytes / 1e6,
-                    self.spool.folder,
-                )
-                if self.spool.kept:
-                    log.warning(
-                        "%d more (%.1f MB) in %s were refused for their settings, weights or run: they are "
-                        "offered again when these fit; move that folder away if they never will",
-                        self.spool.kept,
-                        self.spool.kept_bytes / 1e6,
-                        self.spool.folder / KEPT,
-                    )
+                self._log_full()
             elif not self._has_logged_behind:
                 # Log this only once: with small games the state would change every second.
                 self._has_logged_behind = True
@@ -248,6 +239,26 @@ class Uploader:
                     "games finish faster than the trainer takes them: new ones start as it catches up, so "
                     "that they are played with newer weights"
                 )
+
+    def _log_full(self) -> None:
+        log.warning(
+            "starting no new games: %s; %d games (%.1f MB) wait in %s for the trainer",
+            self.why_no_new_games,
+            self.spool.games,
+            self.spool.bytes / 1e6,
+            self.spool.folder,
+        )
+        if self.spool.kept:
+            log.warning(
+                "%d more (%.1f MB) in %s were refused for their settings, weights or run: they are offered "
+                "again when these fit; move that folder away if they never will",
+                self.spool.kept,
+                self.spool.kept_bytes / 1e6,
+                self.spool.folder / KEPT,
+            )
+
+    def _update_idle(self) -> None:
+        """Set `quiet` and `empty` once nothing is left to do; `_wake_up` clears them."""
         if not (self._writes or self._instructions or self._uploads.in_flight):
             self.quiet.set()
             if not self.spool.games:

@@ -131,8 +131,8 @@ class Worker:
         self._pool: GamePool | None = None
         self._evaluated_before = 0
         """Positions that the search's own network had evaluated when this session began."""
-        self._wanted = 0
-        """Games in flight that the server asks for, as heard last on the bulk port."""
+        self._server_asks = 0
+        """Games in flight that the bulk port asks for, as heard last (`Source.games_to_play`)."""
         self._weights: WeightsInfo | None = None
         """The server's weights, as heard last."""
 
@@ -213,7 +213,7 @@ class Worker:
             is_client=options.role == "client",
             run=run.identity,
         )
-        games = options.games or source.games(self._wanted)
+        games = options.games or source.games_to_play(self._server_asks)
         cache = cached_in(options.cache_mib, run.game)
         self._forest = Forest(run.game, run.settings, games, cache=cache, network=source.network)
         self._bulk.evaluations = lambda: self._evaluated - self._evaluated_before
@@ -248,7 +248,7 @@ class Worker:
     def _on_joined(self, welcome: Welcome) -> None:
         # The server counts evaluations from the beginning of a session.
         self._evaluated_before = self._evaluated
-        self._wanted = welcome.games_in_flight
+        self._server_asks = welcome.games_in_flight
         if not self._first_welcome.done():
             self._first_welcome.set_result(welcome)
         self._on_weights(welcome.weights)
@@ -279,7 +279,7 @@ class Worker:
         """Adopt the number of games that server or evaluator ask for, unless the user has set one."""
         if self._pool is None or self._source is None or self._options.games:
             return
-        games = self._source.games(self._wanted)
+        games = self._source.games_to_play(self._server_asks)
         if games != self._pool.games:
             log.info("playing %d games at a time from now on", games)
             self._pool.resize(games)

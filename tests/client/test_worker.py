@@ -61,7 +61,7 @@ async def test_a_number_of_games_that_the_servers_user_has_set_is_kept(tmp_path:
     """Only without one does the evaluator's own wish count."""
     source = RingSource([tmp_path / "ring"], Layout.of(get_game("tic_tac_toe"), 1, 2), "w", lambda: None)
     source._on_demand(Demand(300, 64))
-    assert [source.games(wanted) for wanted in (16, 8, 0)] == [16, 8, 300]
+    assert [source.games_to_play(asked) for asked in (16, 8, 0)] == [16, 8, 300]
     source.close()
 
 

@@ -101,7 +101,7 @@ async def test_leaves_do_not_go_to_another_run(tmp_path: Path) -> None:
         hello, settings = Hello(PROTOCOL_VERSION, "client", "test"), ConnectionSettings()
 
         def note() -> None:
-            games.append(source.games(0))
+            games.append(source.games_to_play(0))
 
         source = ServerSource(context, endpoint, hello, settings, note, 0, run=b"a" * 16)
         for run, wanted in ((b"b", []), (b"a", [4])):
