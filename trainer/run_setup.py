@@ -84,11 +84,7 @@ def open_run(config: TrainerConfig, welcome: Welcome, ranks: Ranks | None = None
         folder.create(game.name, history, welcome.run_id)
         lock = folder.lock("trainer")
         undo.callback(lock.close)
-        # For people and tools that inspect the run, and for a restart.
-        given = (ranks and ranks.given) or config
-        # A new network is consented to for this start only.
-        given = replace(given, weights="") if given.weights == NEW else given
-        write_atomically(folder.trainer_config, to_toml(given).encode())
+        _write_settings(folder, (ranks and ranks.given) or config)
         store = Store(folder.games, game.name, config.keep_games)
         reader = StoreReader(folder.games)
         if archive is not None:
@@ -101,22 +97,13 @@ def open_run(config: TrainerConfig, welcome: Welcome, ranks: Ranks | None = None
         if not training.has_checkpoint:
             check_begins_anew(config, folder, welcome.weights)
         if archive is not None:
-            # With a store older than the checkpoint, perhaps only the checkpoint knows who is in quarantine.
-            missing = training.quarantine.players - reader.quarantined()
-            for player in sorted(missing) if store.last_seq < training.last_seq else ():
-                log.warning("%s is in quarantine again, as in the newest checkpoint", player)
-                set_quarantine(folder.games, player, quarantined=True)
+            if store.last_seq < training.last_seq:
+                _restore_quarantine(training, reader)
             archive.begin(folder.describe(), store)
         # The run's identity comes from WELCOME; the settings do not contain it.
         expected = replace(Expected.of(settings, game), run=welcome.run_id)
         committer = Committer(game, expected, store, config.samples.stale_versions, archive)
-        log.info("compiling the rules of %s, to replay games (up to a minute the first time)", game.name)
-        started = time.perf_counter()
-        # A game of one move is enough to compile replay and sampler.
-        record = one_ply(game, settings)
-        committer.warm(record)
-        training.warm(record)
-        log.info("games of %s can be replayed, after %.1f s", game.name, time.perf_counter() - started)
+        _warm(game, settings, committer, training)
         log.info(
             "run %s: %s, network %s, %d games in the store; window of %d positions, %.0f bytes each",
             folder.name,
@@ -147,6 +134,31 @@ def has_checkpoint(config: TrainerConfig, folder: RunFolder) -> bool:
         return True
     archive = open_archive(config.archive, Path(config.runs))
     return archive is not None and any(name.endswith(".state") for name in archive.checkpoints())
+
+
+def _write_settings(folder: RunFolder, given: TrainerConfig) -> None:
+    """Write the settings for people and tools that inspect the run, and for a restart."""
+    # A new network is consented to for this start only.
+    given = replace(given, weights="") if given.weights == NEW else given
+    write_atomically(folder.trainer_config, to_toml(given).encode())
+
+
+def _restore_quarantine(training: TrainingLoop, reader: StoreReader) -> None:
+    """Put into quarantine whom the checkpoint names: of a store that is older, perhaps only it knows."""
+    for player in sorted(training.quarantine.players - reader.quarantined()):
+        log.warning("%s is in quarantine again, as in the newest checkpoint", player)
+        set_quarantine(reader.path, player, quarantined=True)
+
+
+def _warm(game: Game, settings: SelfPlaySettings, committer: Committer, training: TrainingLoop) -> None:
+    """Compile now rather than at the first game and the first step."""
+    log.info("compiling the rules of %s, to replay games (up to a minute the first time)", game.name)
+    started = time.perf_counter()
+    # A game of one move is enough to compile replay and sampler.
+    record = one_ply(game, settings)
+    committer.warm(record)
+    training.warm(record)
+    log.info("games of %s can be replayed, after %.1f s", game.name, time.perf_counter() - started)
 
 
 def _check_settings(config: TrainerConfig, game: Game, settings: SelfPlaySettings) -> None:
