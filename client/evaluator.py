@@ -27,8 +27,8 @@ from azselfplay.host.exits import Exit, Fatal, guarded, leave_at_once
 from azselfplay.link.connection import Connection, ConnectionSettings
 from azselfplay.link.keys import dial_keys
 from azselfplay.link.sockets import BULK_LIMIT, new_context
+from azselfplay.link.weights_downloader import WeightsDownloader
 from azselfplay.link.weights_files import in_cache
-from azselfplay.link.weights_pull import WeightsDownloader
 from client.config import add_joining
 from client.spool import run_folder
 from client.warm import Run, is_same_run, read_welcome

@@ -18,8 +18,8 @@ from azselfplay.batching.ring import Demand, Layout
 from azselfplay.games.packed import LegalMasks
 from azselfplay.link.connection import Connection, ConnectionSettings
 from azselfplay.link.sockets import Context
+from azselfplay.link.weights_downloader import WeightsDownloader
 from azselfplay.link.weights_files import in_cache
-from azselfplay.link.weights_pull import WeightsDownloader
 from azselfplay.search.compiled import OwnNetwork
 from azselfplay.search.evaluator import Evaluations, Evaluator, LeafBatch, Reply, WaitingLeaves, deliver, fail
 from client.remote_evaluator import LeafRefused, RemoteEvaluator

@@ -34,8 +34,8 @@ from dataclasses import dataclass
 
 from msgspec import structs
 
+from azselfplay.link.weights_downloader import WeightsDownloader
 from azselfplay.link.weights_files import LARGEST
-from azselfplay.link.weights_pull import WeightsDownloader
 from protocol.credits import BYTES_OF_ALL, BYTES_OF_KEY, SESSION_BYTES, counted_bytes
 from protocol.errors import Code
 from protocol.messages import (

@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, TypeVarTuple
 from azselfplay.host.aio import Stop, unless_stopped
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.link.connection import Connection
+from azselfplay.link.weights_downloader import WeightsDownloader
 from azselfplay.link.weights_files import in_cache
-from azselfplay.link.weights_pull import WeightsDownloader, answer
+from azselfplay.link.weights_pull import answer
 from protocol.errors import Code
 from protocol.messages import CHUNK, Chunk, GetChunk, Message, Refused, WeightsInfo, Welcome
 

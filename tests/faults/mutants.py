@@ -81,12 +81,12 @@ class UsesHalfAFile(WeightsPull):
         self, sha256: bytes, offset: int, data: bytes | memoryview, now: float
     ) -> list[azselfplay.link.weights_pull.Instruction]:
         told = super().chunk(sha256, offset, data, now)
-        if self._pulling is None or self._settling:
+        if (download := self._download) is None or self._settling:
             return told
-        self._asked.clear()
-        self._to_ask.clear()
+        download.asked.clear()
+        download.to_ask.clear()
         self._settling = True
-        return [Complete(self._pulling, bytes(self._data))]
+        return [Complete(download.info, bytes(download.data))]
 
 
 @dataclass(frozen=True)

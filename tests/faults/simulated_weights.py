@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from ring_parts import GAME
 
+from azselfplay.link.weights_downloader import WeightsDownloader
 from azselfplay.link.weights_files import in_cache
-from azselfplay.link.weights_pull import WeightsDownloader
 from protocol.messages import CHUNK, LoadWeights, WeightsInfo, WeightsLoaded, WeightsRefused
 from protocol.records import sha256
 from trainer.config import PublishingSettings, TrainerConfig

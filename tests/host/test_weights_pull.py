@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from azselfplay.host.aio import first_cause
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.link import weights_pull
+from azselfplay.link.weights_downloader import WeightsDownloader
 from azselfplay.link.weights_files import in_cache
 from azselfplay.link.weights_pull import (
     PAUSE,
@@ -21,7 +22,6 @@ from azselfplay.link.weights_pull import (
     Complete,
     Fetch,
     NotFetched,
-    WeightsDownloader,
     WeightsPull,
     WrongHash,
 )
@@ -221,14 +221,14 @@ def test_a_part_of_a_chunk_shows_that_a_slow_web_server_still_sends() -> None:
     pull = fetching(info())
     pull.arriving(info(2), 8.0)
     assert pull.next_wake() == 1.0 + TIMEOUT
-    pull.arriving(pull._pulling, 9.0)
+    pull.arriving(pull._download.info, 9.0)
     assert (pull.tick(1.0 + TIMEOUT), pull.next_wake()) == ([], 9.0 + TIMEOUT)
 
 
 def test_newer_weights_wait_for_a_web_server_that_has_sent_a_part_of_the_first_chunk() -> None:
     pull = WeightsPull()
     pull.joined(info(), 0.0, URL)
-    pull.arriving(pull._pulling, 5.0)
+    pull.arriving(pull._download.info, 5.0)
     assert pull.offered(info(2), 6.0) == []
 
 
@@ -306,7 +306,9 @@ def test_a_chunk_that_others_overtook_is_asked_for_again_in_time(pull, is_postpo
     for offset in (CHUNK, 3 * CHUNK):
         pull.chunk(SHA, offset, piece(DATA, offset), 2.0)
     assert GetChunk(SHA, 2 * CHUNK if is_postponed else 0) in pull.tick(due)
-    assert pull._patience == TIMEOUT * (1 if is_postponed else 2), "only silence says that the line is slow"
+    assert pull._download.patience == TIMEOUT * (1 if is_postponed else 2), (
+        "only silence says that the line is slow"
+    )
 
 
 @given(

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from front_bench import inside
 
-from azselfplay.link import weights_pull
+from azselfplay.link import weights_downloader
 from protocol.errors import Code
 from protocol.messages import CHUNK, Chunk, GetChunk, Refused, WeightsInfo
 from server.bulk import WeightsIn
@@ -156,7 +156,7 @@ async def test_weights_are_stored_as_soon_as_the_disk_takes_them(
     server: Server, monkeypatch, error: Exception
 ) -> None:
     """After a fault, in contrast, these weights are refused, and the next ones are expected."""
-    monkeypatch.setattr(weights_pull, "WRITE_AGAIN", 0.001)
+    monkeypatch.setattr(weights_downloader, "WRITE_AGAIN", 0.001)
     errors = [error, error]
     put = WeightsStore.put
 

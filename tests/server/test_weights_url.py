@@ -15,8 +15,9 @@ from front_bench import PATIENCE, Bench, Peer, publish, running_front
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.link.connection import Connection, ConnectionSettings
 from azselfplay.link.sockets import BULK_LIMIT
+from azselfplay.link.weights_downloader import WeightsDownloader
 from azselfplay.link.weights_files import in_cache, weights_path
-from azselfplay.link.weights_pull import WeightsDownloader, WeightsPull
+from azselfplay.link.weights_pull import WeightsPull
 from protocol.messages import CHUNK, PROTOCOL_VERSION, Hello, WeightsInfo
 from server.config import ServerConfig
 from server.front import FrontSettings
