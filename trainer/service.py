@@ -25,7 +25,7 @@ from azselfplay.host.folders import own_folder
 from azselfplay.host.metrics import Monitor
 from azselfplay.host.runs import RunFolder, reach
 from azselfplay.link.connection import Connection, ConnectionSettings
-from azselfplay.link.pacing import Pace, PaceLimits
+from azselfplay.link.rate_limit import RateLimit, TokenBucket
 from azselfplay.link.sockets import BULK_LIMIT, new_context
 from azselfplay.store import archive
 from azselfplay.store.sqlite import REJECTED
@@ -51,7 +51,7 @@ Ts = TypeVarTuple("Ts")
 JOBS_PER_COMMIT = 256
 """Most games checked and committed together without an archive (with one: `archive.GAMES`); those that arrive
 meanwhile make the next batch."""
-WATCHED = PaceLimits(rate=64, burst=256)
+WATCHED = RateLimit(rate=64, burst=256)
 """Games that alerts and figures look at. A sample of many games says as much as all of them, and looking at
 350 games a second took half of the event loop's time beside a GPU."""
 FRESH_LIMIT = 8192
@@ -109,7 +109,7 @@ class Service:
             1, "training", initializer=prepare_thread, initargs=(config.threads(),)
         )
         self._upload_thread = ThreadPoolExecutor(1, "upload")
-        self._watched = Pace(WATCHED, time.monotonic())
+        self._watched = TokenBucket(WATCHED, time.monotonic())
         self._commit_since: float | None = None
         """When the present commit began."""
         self._figures = Figures(time.monotonic())

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from azselfplay.host.aio import Faults
 from azselfplay.host.ports import LOCAL, Listener
 from azselfplay.link.door_connection import DoorConnection, DoorLimits, Holdings
-from azselfplay.link.pacing import LEAST_PAUSE, LONGEST_PAUSE, SMALL_READ, Paces, price
+from azselfplay.link.rate_limit import LEAST_PAUSE, LONGEST_PAUSE, SMALL_READ, TokenBucket, price
 from protocol.curve import CurveIncoming, Handshake
 from protocol.keys import KeyOwner, KeyPair, NotNow, OwnerOf
 from protocol.zmtp import Broken, Incoming
@@ -69,7 +69,8 @@ class Door:
         self._held = Holdings(self._limits.held, self._limits.patience)
         self._of_address: Counter[str] = Counter()
         """Connections by address, without zeros."""
-        self._dials = Paces(self._limits.dials_of_address)
+        self._dials: dict[str, TokenBucket] = {}
+        """By address, except for full buckets."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.faults = Faults(log)  # our own errors, each while reading one connection
@@ -196,12 +197,13 @@ class Door:
         now, limits = self._clock(), self._limits
         if address != LOCAL:
             # An address pays for its dials before a handshake costs us anything.
-            if self._of_address[address] >= limits.connections_of_address or self._dials.wait(address, now):
+            dials = self._dials.setdefault(address, TokenBucket(limits.dials_of_address, now))
+            if self._of_address[address] >= limits.connections_of_address or dials.wait(now):
                 sock.close()
                 self.cut += 1
                 log.warning("turned away a connection of %s, which makes too many", address)
                 return False
-            self._dials.take(address, now)
+            dials.take(now)
         # The stranger that has waited longest makes room; a peer with a session stays.
         if len(self._connections) >= limits.connections:
             leaving = self._strangers.oldest
@@ -295,7 +297,8 @@ class Door:
             self.cut_off(peer, f"no progress for {self._limits.patience:.0f} s")
         for peer in self._strangers.expire(now):
             self._drop_soon(self._connections[peer], "")
-        self._dials.tidy(now)
+        # Any number of addresses may dial.
+        self._dials = {address: one for address, one in self._dials.items() if not one.is_rested(now)}
         patience = self._limits.ping_patience
         for connection in self._connections.values():
             if (

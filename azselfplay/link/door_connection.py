@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from azselfplay.host.ports import LOCAL
-from azselfplay.link.pacing import Pace, PaceLimits
+from azselfplay.link.rate_limit import RateLimit, TokenBucket
 from protocol.zmtp import Incoming, Limits
 
 PARTS_AT_ONCE = 64
@@ -43,7 +43,7 @@ class DoorLimits:
     """Most connections. Beyond that a new one replaces one without a session, or is turned away."""
     connections_of_address: int = 4000
     """Most connections from one address; thousands of workers may be behind one."""
-    dials_of_address: PaceLimits = PaceLimits(rate=30.0, burst=30.0)
+    dials_of_address: RateLimit = RateLimit(rate=30.0, burst=30.0)
     """New connections from one address; further ones are turned away and dial again. A thousand workers
     behind one address have all joined after some 50 s. Thirty CURVE handshakes a second take a hundredth of a
     core."""
@@ -51,8 +51,8 @@ class DoorLimits:
     """Most connections without a session; the oldest goes. One address needs half a minute to fill this."""
     stranger_patience: float = 60.0
     """Seconds that a connection may have no session: longer than the waits between two HELLOs."""
-    talk: PaceLimits = PaceLimits(rate=100.0, burst=20.0)
-    """Messages of one connection that bring no work, each at its `link.pacing.price`. The burst is small
+    talk: RateLimit = RateLimit(rate=100.0, burst=20.0)
+    """Messages of one connection that bring no work, each at its `link.rate_limit.price`. The burst is small
     because each new connection has it again: with 60 a flood of HELLOs took 9 % of two cores."""
     handshake_patience: float = 10.0
     """Seconds that a peer has for greeting and handshake."""
@@ -83,7 +83,7 @@ class DoorConnection:
         self.unsent: deque[memoryview] = deque()
         self.unsent_size = 0
         self.last_received = self.pinged = self.connected_at = now
-        self.talk = Pace(limits.talk, now)
+        self.talk = TokenBucket(limits.talk, now)
         self.pause = 0.0
         """Seconds until more is read from it; set while one of its messages is handled."""
         self.is_held = False

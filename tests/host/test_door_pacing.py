@@ -13,45 +13,44 @@ from raw_zmtp import Cut, RawPeer, dial, frame
 from azselfplay.host.ports import ACCEPTS
 from azselfplay.link.door import Door
 from azselfplay.link.door_connection import DoorLimits
-from azselfplay.link.pacing import SMALL_READ, Pace, PaceLimits, Paces
+from azselfplay.link.rate_limit import SMALL_READ, RateLimit, TokenBucket
 
 PATIENCE = 60.0
-SLOW = PaceLimits(rate=0.001, burst=3)
+SLOW = RateLimit(rate=0.001, burst=3)
 """At this rate, messages beyond the burst would have to wait for longer than the door has patience."""
 
 
 def test_a_burst_is_taken_at_once_and_then_so_many_a_second() -> None:
-    pace = Pace(PaceLimits(rate=10.0, burst=3.0), now=0.0)
-    assert [pace.take(0.0) for _ in range(5)] == pytest.approx([0, 0, 0, 0.1, 0.2])
-    assert not pace.is_rested(0.4)
-    assert pace.take(0.3) == 0.0
-    assert [pace.is_rested(now) for now in (0.59, 0.61)] == [False, True]
-    rested = [pace.take(9.0) for _ in range(4)]
+    bucket = TokenBucket(RateLimit(rate=10.0, burst=3.0), now=0.0)
+    assert [bucket.take(0.0) for _ in range(5)] == pytest.approx([0, 0, 0, 0.1, 0.2])
+    assert not bucket.is_rested(0.4)
+    assert bucket.take(0.3) == 0.0
+    assert [bucket.is_rested(now) for now in (0.59, 0.61)] == [False, True]
+    rested = [bucket.take(9.0) for _ in range(4)]
     assert rested == pytest.approx([0, 0, 0, 0.1]), "rest earns no more than a burst"
 
 
-def test_each_address_has_a_pace() -> None:
-    paces = Paces(PaceLimits(rate=10.0, burst=3.0))
-    for _ in range(8):
-        paces.take("a", 0.0)
-    assert paces.wait("b", 0.0) == 0.0
-    assert [paces.wait("a", now) for now in (0.0, 0.4, 0.5)] == pytest.approx([0.5, 0.1, 0])
-    paces.tidy(0.5)
-    assert len(paces) == 1
-    paces.tidy(0.9)
-    assert len(paces) == 0
+async def test_addresses_are_forgotten_once_they_may_dial_a_burst_again() -> None:
+    door, limit = Door([free_tcp()], clock=lambda: 0.5), RateLimit(rate=10.0, burst=3.0)
+    door._dials = {"rested": TokenBucket(limit, 0.0), "tired": TokenBucket(limit, 0.0)}
+    door._dials["rested"].take(0.0, 5.0)
+    door._dials["tired"].take(0.0, 6.0)
+    door.start(lambda _peer, _frames: None, lambda _peer, _why: None)
+    door._tick()
+    assert list(door._dials) == ["tired"]
+    door.close()
 
 
 def test_a_thousand_workers_behind_one_address_are_all_there_within_forty_seconds() -> None:
     """Each connects again 0.3 s after it was turned away, as libzmq does."""
-    paces = Paces(DoorLimits().dials_of_address)
+    bucket = TokenBucket(DoorLimits().dials_of_address, 0.0)
     dials, now = [(number / 1000, number) for number in range(1000)], 0.0
     while dials:
         now, number = heapq.heappop(dials)
-        if paces.wait("many", now):
+        if bucket.wait(now):
             heapq.heappush(dials, (now + 0.3, number))
         else:
-            paces.take("many", now)
+            bucket.take(now)
     assert 15.0 < now < 40.0
 
 
@@ -102,7 +101,7 @@ async def test_own_processes_on_a_local_socket_are_not_held_up(tmp_path: Path) -
 
 async def test_who_talks_a_little_too_much_is_read_slowly_and_not_cut() -> None:
     began = time.monotonic()
-    assert await answers_to(free_tcp(), DoorLimits(talk=PaceLimits(rate=50.0, burst=1)), 20) == (20, [])
+    assert await answers_to(free_tcp(), DoorLimits(talk=RateLimit(rate=50.0, burst=1)), 20) == (20, [])
     assert time.monotonic() - began > 15 / 50
 
 
@@ -147,7 +146,7 @@ async def test_reads_that_complete_no_message_are_charged_if_small_or_of_a_stran
                 await asyncio.to_thread(peer.send_frame, b"join")
                 await heard.wait()
                 (connection,) = door._connections.values()
-                connection.talk = Pace(DoorLimits().talk, 7.0)
+                connection.talk = TokenBucket(DoorLimits().talk, 7.0)
                 for _ in range(3):
                     connection.last_received = 0.0
                     await asyncio.to_thread(peer.send_bytes, frame(bytes(5 * size), 1)[:size])

@@ -21,8 +21,8 @@ LONGEST_PAUSE = 5.0
 
 
 @dataclass(frozen=True)
-class PaceLimits:
-    """Limits of one connection or address. Tokens are messages or connections."""
+class RateLimit:
+    """The limit of one connection or address. Tokens are messages or connections."""
 
     rate: float
     """Tokens added per second."""
@@ -30,12 +30,12 @@ class PaceLimits:
     """Tokens that may be taken at once."""
 
 
-class Pace:
-    """One token bucket."""
+class TokenBucket:
+    """The tokens of one connection or address."""
 
-    def __init__(self, limits: PaceLimits, now: float) -> None:
-        self._limits = limits
-        self._tokens = limits.burst
+    def __init__(self, limit: RateLimit, now: float) -> None:
+        self._limit = limit
+        self._tokens = limit.burst
         self._at = now
 
     def take(self, now: float, tokens: float = 1.0) -> float:
@@ -48,43 +48,14 @@ class Pace:
 
     def wait(self, now: float) -> float:
         """Return seconds until the debt is paid, 0 if there is none."""
-        return max(0.0, -self._left(now) / self._limits.rate)
+        return max(0.0, -self._left(now) / self._limit.rate)
 
     def is_rested(self, now: float) -> bool:
         """Return whether the bucket is full again."""
-        return self._left(now) >= self._limits.burst
+        return self._left(now) >= self._limit.burst
 
     def _left(self, now: float) -> float:
-        return min(self._limits.burst, self._tokens + self._limits.rate * (now - self._at))
-
-
-class Paces:
-    """A token bucket for each address."""
-
-    def __init__(self, limits: PaceLimits) -> None:
-        self._limits = limits
-        self._paces: dict[str, Pace] = {}
-
-    def __len__(self) -> int:
-        return len(self._paces)
-
-    def take(self, address: str, now: float) -> None:
-        """Use one token of `address` now."""
-        # Made on first use, because any number of addresses may dial.
-        pace = self._paces.get(address)
-        if pace is None:
-            pace = self._paces[address] = Pace(self._limits, now)
-        pace.take(now)
-
-    def wait(self, address: str, now: float) -> float:
-        """Return seconds until the debt of `address` is paid, 0 if there is none."""
-        pace = self._paces.get(address)
-        return 0.0 if pace is None else pace.wait(now)
-
-    def tidy(self, now: float) -> None:
-        """Forget addresses whose buckets are full."""
-        for address in [one for one, pace in self._paces.items() if pace.is_rested(now)]:
-            del self._paces[address]
+        return min(self._limit.burst, self._tokens + self._limit.rate * (now - self._at))
 
 
 def price(size: int) -> float:
