@@ -9,6 +9,7 @@ says what is allowed.
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import hashlib
 import inspect
@@ -65,13 +66,16 @@ def load(
     if "--version" in arguments:
         print(f"{command} {version()}")
         raise SystemExit(Exit.OK)
+    usage = f"{command} [--config FILE.toml] [--print-config] [settings]; --help lists them"
+    parser = argparse.ArgumentParser(command, usage, add_help=False, allow_abbrev=False)
+    parser.add_argument("--config", type=Path, action="append", default=[])
+    parser.add_argument("--print-config", action="store_true")
+    options, arguments = parser.parse_known_args(arguments)
     values: dict[str, Any] = {}
     # Several files may be given, for example a general one and one with the differences. A later file counts
     # more.
-    while (file := _take_option(arguments, "--config")) is not None:
-        values |= _from_file(config_class, Path(file))
-    printing = "--print-config" in arguments
-    arguments = [argument for argument in arguments if argument != "--print-config"]
+    for file in options.config:
+        values |= _from_file(config_class, file)
     environment = os.environ if environment is None else environment
     values |= _from_environment(config_class, environment, command)
     what = description or inspect.getdoc(config_class) or ""
@@ -95,7 +99,7 @@ def load(
         with as_fatal(ValueError, Exit.CONFIG, "--board: "):
             whole = with_board(settings.game, settings.board)
         config = cast(T, dataclasses.replace(settings, game=whole, board=""))
-    if printing:
+    if options.print_config:
         print(to_toml(config), end="")
         raise SystemExit(Exit.OK)
     return config
@@ -116,22 +120,6 @@ def without_settings(environment: Mapping[str, str]) -> dict[str, str]:
 
 def _is_setting(name: str) -> bool:
     return name.startswith(PREFIX) and not name.startswith(FOREIGN) and name not in NOT_SETTINGS
-
-
-def _take_option(arguments: list[str], name: str) -> str | None:
-    """Remove `name VALUE` or `name=VALUE` from the arguments and return the value."""
-    for index, argument in enumerate(arguments):
-        if argument.startswith(f"{name}="):
-            del arguments[index]
-            return argument.partition("=")[2]
-        if argument == name:
-            if index + 1 == len(arguments):
-                print(f"{name} needs a file name", file=sys.stderr)
-                raise SystemExit(Exit.USAGE)
-            value = arguments[index + 1]
-            del arguments[index : index + 2]
-            return value
-    return None
 
 
 # ---- File and environment ------------------------------------------------------------------------
