@@ -252,36 +252,26 @@ class WeightsPull:
         self._download, self._paused_until = None, now + pause
         return [WrongHash(info, tries, pause)]
 
-    @property
-    def _web_download(self) -> _Download | None:
-        """Return the download if it comes from the web server."""
-        return self._download if self._download is not None and self._download.from_web else None
-
-    @property
-    def _server_download(self) -> _Download | None:
-        """Return the download if it comes from the server."""
-        return self._download if self._web_download is None else None
-
     def arriving(self, info: WeightsInfo, now: float) -> None:
         """Note that a web server has sent a part of the awaited chunk."""
-        download = self._web_download
-        if download is not None and info is download.info:
+        download = self._download
+        if download is not None and download.from_web and info is download.info:
             download.has_received = True
             download.asked = dict.fromkeys(download.asked, now + self._timeout)
 
     def not_fetched(self, info: WeightsInfo, reason: str, now: float) -> list[Instruction]:
         """Handle a web server that does not send the right bytes: request the whole file from the server, or
         begin with newer weights."""
-        download = self._web_download
-        if download is None or info is not download.info:
+        download = self._download
+        if download is None or not download.from_web or info is not download.info:
             return []
         self._not_fetched, self._download = info, None
         return [NotFetched(info, reason), *self._go_on(now)]
 
     def chunk_postponed(self, offset: int, until: float) -> None:
         """Handle a server that has this chunk but does not send it now: request it again at `until`."""
-        download = self._server_download
-        if download is not None and offset in download.asked:
+        download = self._download
+        if download is not None and not download.from_web and offset in download.asked:
             # First in the order: no answer to another request says anything about this one.
             del download.asked[offset]
             download.asked = {offset: until, **download.asked}
@@ -290,8 +280,8 @@ class WeightsPull:
     def chunk_refused(self, offset: int, now: float) -> None:
         """Handle a server that no longer has the file: start again with the newest, after a pause."""
         # A file that comes from the web server does not need the server.
-        download = self._server_download
-        if download is not None and offset in download.asked:
+        download = self._download
+        if download is not None and not download.from_web and offset in download.asked:
             self._download = None
             self._paused_until = now + PAUSE
 
@@ -321,7 +311,7 @@ class WeightsPull:
     @property
     def _is_cut(self) -> bool:
         """Return whether nothing can be requested. A web server needs no session."""
-        return not self._joined and self._web_download is None
+        return not self._joined and (self._download is None or not self._download.from_web)
 
     def next_wake(self) -> float | None:
         """Return when `tick` has something to do; None if only another event can change anything."""
