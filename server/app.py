@@ -148,7 +148,7 @@ class App:
             METRICS, front.metrics, lambda: front.not_ready(time.monotonic()), folder.path
         )
         try:
-            front.pool.newest = await first_weights(config, history, begins, store, stop)
+            front.pool.desired = await first_weights(config, history, begins, store, stop)
             device = devices[0] if devices else "cpu"
             gate = self._gate(front, folder, device) if config.gate.mode == "alphago_zero" else None
             say_address(config, self._allowed)
@@ -229,7 +229,7 @@ class App:
         gate = Gatekeeper(front.store, share, command, front.pool.load, log_file)
         # After a crash `current.json` may still name the previous best, if no evaluator had loaded the new
         # one.
-        front.bulk.weights.gate, front.pool.newest = gate, gate.state.best
+        front.bulk.weights.gate, front.pool.desired = gate, gate.state.best
         log.info("alphago_zero: weights %d play until newer ones win the gate", gate.state.best.version)
         return gate
 

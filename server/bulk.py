@@ -437,12 +437,12 @@ class WeightsIn:
         self.downloader = WeightsDownloader(self._use, send, on_end=self._answer, advice="")
 
     @property
-    def newest(self) -> WeightsInfo | None:
+    def last_published(self) -> WeightsInfo | None:
         """Return the weights that were published last."""
-        return self.pool.newest if self.gate is None else self.gate.state.newest
+        return self.pool.desired if self.gate is None else self.gate.state.newest
 
     def on_info(self, session: Session, info: WeightsInfo, _: list[memoryview]) -> None:
-        newest, reason = self.newest, ""
+        last, reason = self.last_published, ""
         if info.game != self._game:
             reason = f"these weights are for the game {info.game}, this run plays {self._game}"
         elif not 0 < info.size <= LARGEST:
@@ -451,14 +451,14 @@ class WeightsIn:
             log.warning("weights refused: %s", reason)
             self.port.refuse(session.peer, Code.WEIGHTS_REFUSED, reason, info.version)
         # A higher version is always worth a try, whatever became of earlier ones.
-        elif newest is None or info.version > newest.version:
+        elif last is None or info.version > last.version:
             self.downloader.wanted(info)
         else:
             # The same weights announced again are no reason for a warning.
-            if info.sha256 != newest.sha256:
+            if info.sha256 != last.sha256:
                 text = "weights refused: version %d is not newer than the server's, which is %d"
-                log.warning(text, info.version, newest.version)
-            self._send(newest)
+                log.warning(text, info.version, last.version)
+            self._send(last)
 
     def on_chunk(self, session: Session, message: Chunk, frames: list[memoryview]) -> None:
         if not self.downloader.on_chunk(message, frames):

@@ -61,13 +61,17 @@ READ_AGAIN = 5.0
 
 
 @dataclass
-class Device:
-    """One evaluator process that is up."""
+class _Evaluator:
+    """One evaluator of this server. It outlives its connections and processes."""
 
-    peer: bytes
     ready: EvaluatorReady
+    """Its last description of itself."""
+    peer: bytes = b""
+    """Empty while it is not connected."""
     sha256: bytes = b""
-    """Hash of the weights it has loaded; empty before the first."""
+    """Hash of the weights that it has loaded since it connected; empty before the first."""
+    architecture: str | None = None
+    """Network that its process has loaded last."""
 
 
 class EvaluatorPool:
@@ -76,9 +80,9 @@ class EvaluatorPool:
     on_up: Callable[[], None]
     """An evaluator has loaded its first weights."""
     on_taken: Callable[[WeightsInfo], None]
-    """The first evaluator has loaded the newest weights."""
+    """The first evaluator has loaded the desired weights."""
     on_weights_refused: Callable[[WeightsInfo, str], None]
-    """An evaluator has refused the newest weights."""
+    """An evaluator has refused the desired weights."""
 
     def __init__(
         self,
@@ -88,25 +92,21 @@ class EvaluatorPool:
         watch: WatchTimes | None = None,
     ) -> None:
         self.door = door
-        self.newest: WeightsInfo | None = store.current
-        """Weights that evaluators should use: the current ones, or newer ones that none has loaded yet."""
+        self.desired: WeightsInfo | None = store.current
+        """The weights that all evaluators should have: the current ones, or others that none has loaded
+        yet."""
         self._store = store
         self._figures = figures
-        self._devices: dict[int, Device] = {}
-        self._indices: dict[bytes, int] = {}
-        """Index of each evaluator by its peer."""
-        self._sizes: dict[int, EvaluatorReady] = {}
-        """The last description that each evaluator sent; kept while it is being restarted."""
-        self._networks: dict[int, str] = {}
-        """The network that each evaluator's process computes with."""
+        self._evaluators: dict[int, _Evaluator] = {}
+        """All that have ever been up."""
         self.watch = EvaluatorWatch(watch)
         self._ends_while_loading = 0
-        """Evaluator processes that ended while they loaded the newest weights."""
+        """Evaluator processes that ended while they loaded the desired weights."""
         self._handlers: dict[type[Message], Callable[[int, Any], object]] = {
             WeightsLoaded: self._on_loaded,
             WeightsRefused: self._on_refused,
             EvaluatorReport: lambda index, report: figures.reported(index, report, time.monotonic()),
-            Ping: lambda index, _: self._send(self._devices[index].peer, Pong()),
+            Ping: lambda index, _: self._send(self._evaluators[index].peer, Pong()),
         }
 
     def start(self) -> None:
@@ -133,27 +133,27 @@ class EvaluatorPool:
     @property
     def target_rows(self) -> int:
         """Return the sum over all evaluators that have ever been up."""
-        return sum(ready.target_rows for ready in self._sizes.values())
+        return sum(one.ready.target_rows for one in self._evaluators.values())
 
     @property
     def mean_target(self) -> float:
         """Return the mean over all evaluators that have ever been up; 0: none has."""
-        return self.target_rows / max(1, len(self._sizes))
+        return self.target_rows / max(1, len(self._evaluators))
 
     @property
     def pipeline(self) -> int:
-        return max((ready.pipeline for ready in self._sizes.values()), default=2)
+        return max((one.ready.pipeline for one in self._evaluators.values()), default=2)
 
     @property
-    def working(self) -> list[Device]:
-        """Return the devices that have weights."""
-        return [device for device in self._devices.values() if device.sha256]
+    def working(self) -> int:
+        """Return how many evaluators are connected and have weights."""
+        return sum(bool(one.sha256) for one in self._evaluators.values())
 
     def load(self, info: WeightsInfo) -> None:
         """Make all evaluators load weights that are in the store."""
-        self.newest, self._ends_while_loading = info, 0
-        for device in list(self._devices.values()):
-            self._send_load(device)
+        self.desired, self._ends_while_loading = info, 0
+        for index in self._connected():
+            self._send_load(index)
 
     def process_started(self, index: int) -> None:
         """Note that a process of this evaluator has been started."""
@@ -163,23 +163,30 @@ class EvaluatorPool:
         """Note that the process of this evaluator has ended with this exit code; it will be restarted."""
         was_loading = self.watch.is_loading(index)
         self.watch.ended(index)
-        self._networks.pop(index, None)
-        self._forget(index)
-        newest = self.newest
+        self._disconnected(index)
+        if index in self._evaluators:
+            self._evaluators[index].architecture = None
+        desired = self.desired
         # Only newer weights can be refused; the current ones have played already.
-        if not was_loading or code in NOT_THE_WEIGHTS or newest is None or newest == self._store.current:
+        if not was_loading or code in NOT_THE_WEIGHTS or desired is None or desired == self._store.current:
             return
         self._ends_while_loading += 1
         if self._ends_while_loading >= ENDS_WHILE_LOADING:
             reason = f"{self._ends_while_loading} evaluators ended while they loaded them"
-            log.error("weights %d are refused: %s", newest.version, reason)
+            log.error("weights %d are refused: %s", desired.version, reason)
             with self._figures.faults.survived("evaluators"):
-                self._refuse(newest, reason)
+                self._refuse(desired, reason)
 
-    def _forget(self, index: int) -> None:
-        device = self._devices.pop(index, None)
-        if device is not None:
-            del self._indices[device.peer]
+    def _connected(self) -> list[int]:
+        return [index for index, one in self._evaluators.items() if one.peer]
+
+    def _index_of(self, peer: bytes) -> int | None:
+        return next((index for index, one in self._evaluators.items() if one.peer == peer), None)
+
+    def _disconnected(self, index: int) -> None:
+        """Note that this evaluator has no connection any more, if it had one."""
+        if (evaluator := self._evaluators.get(index)) is not None and evaluator.peer:
+            evaluator.peer = evaluator.sha256 = b""
             self._figures.evaluator_restarts += 1
             # The rows that waited there are sent again, to another evaluator.
             self._figures.waiting.pop(index, None)
@@ -189,8 +196,8 @@ class EvaluatorPool:
     def _on_gone(self, peer: bytes, _why: str) -> None:
         """Handle the end of a connection. A process that is alive dials again, and is asked to identify
         itself."""
-        if (index := self._indices.get(peer)) is not None:
-            self._forget(index)
+        if (index := self._index_of(peer)) is not None:
+            self._disconnected(index)
 
     def _on_frames(self, peer: bytes, frames: list[memoryview]) -> None:
         try:
@@ -199,7 +206,7 @@ class EvaluatorPool:
                 self._on_ready(peer, message)
             elif (handler := self._handlers.get(type(message))) is None:
                 raise BadMessage(f"{type(message).__name__} does not belong here")
-            elif (index := self._indices.get(peer)) is None:
+            elif (index := self._index_of(peer)) is None:
                 # The evaluator's connection was cut and restored, which the evaluator cannot see. Here it is
                 # a new, unknown peer.
                 self._send(peer, hello_first())
@@ -207,7 +214,7 @@ class EvaluatorPool:
                 self.watch.alive(index, time.monotonic())
                 handler(index, message)
         except BadMessage as error:
-            if peer not in self._indices:
+            if self._index_of(peer) is None:
                 # The door cuts a long message of an unknown peer short; it may be such an evaluator's report.
                 self._send(peer, hello_first())
             self._figures.protocol_errors += 1
@@ -217,76 +224,72 @@ class EvaluatorPool:
 
     def _on_ready(self, peer: bytes, ready: EvaluatorReady) -> None:
         """Handle a new process, or one that has determined its sizes more exactly."""
-        self._sizes[ready.index] = ready
-        # A process that is started again has another connection.
-        present = self._devices.get(ready.index)
-        if present is not None and present.peer == peer:
-            present.ready = ready
-            self.watch.alive(ready.index, time.monotonic())
+        index, now = ready.index, time.monotonic()
+        evaluator = self._evaluators.setdefault(index, _Evaluator(ready))
+        evaluator.ready = ready
+        if evaluator.peer == peer:
+            self.watch.alive(index, now)
             return
-        self._forget(ready.index)
-        self.watch.ready(ready.index, time.monotonic())
-        device = self._devices[ready.index] = Device(peer, ready)
-        self._indices[peer] = ready.index
+        # A process that is started again has another connection.
+        self._disconnected(index)
+        self.watch.ready(index, now)
+        evaluator.peer = peer
         # Tell the door to keep the connection; it closes those of strangers after a while.
         self.door.admit(peer)
-        self._send_load(device)
+        self._send_load(index)
 
     def _send(self, peer: bytes, message: Message) -> bool:
         return self.door.send(peer, (encode(message),))
 
-    def _send_load(self, device: Device) -> None:
-        if self.newest is None:
+    def _send_load(self, index: int) -> None:
+        if (desired := self.desired) is None:
             return
-        index = device.ready.index
-        knows = self._networks.get(index) == self.newest.architecture
+        evaluator = self._evaluators[index]
+        knows = evaluator.architecture == desired.architecture
         self.watch.loading(index, time.monotonic(), knows=knows)
-        path = self._store.path(self.newest).resolve()
-        message = LoadWeights(self.newest.version, self.newest.sha256, str(path))
-        if not self._send(device.peer, message):
+        path = self._store.path(desired).resolve()
+        if not self._send(evaluator.peer, LoadWeights(desired.version, desired.sha256, str(path))):
             log.warning("the new weights could not be sent to evaluator %d", index)
 
     def _on_loaded(self, index: int, loaded: WeightsLoaded) -> None:
-        newest = self.newest
-        # Newer weights may have come while it loaded these.
-        more = newest is not None and loaded.sha256 != newest.sha256
+        desired, evaluator = self.desired, self._evaluators[index]
+        # Others may have become desired while it loaded these.
+        more = desired is not None and loaded.sha256 != desired.sha256
         self.watch.loaded(index, time.monotonic(), more=more)
-        device = self._devices[index]
-        first, device.sha256 = not device.sha256, loaded.sha256
-        if newest is not None and not more:
-            self._networks[index] = newest.architecture
-        # This is the first evaluator that has the newest weights: from now on players are told of them.
-        if newest is not None and newest.sha256 == loaded.sha256 and newest != self._store.current:
-            self.on_taken(newest)
+        first, evaluator.sha256 = not evaluator.sha256, loaded.sha256
+        if desired is not None and not more:
+            evaluator.architecture = desired.architecture
+            # This is the first evaluator that has them: from now on players are told of them.
+            if desired != self._store.current:
+                self.on_taken(desired)
         # Log only the first weights of a process, not each change.
         if first:
-            ready = device.ready
+            ready = evaluator.ready
             log.info("evaluator %d is ready: %s, batches of %d", index, ready.device, ready.target_rows)
             self.on_up()
 
     def _on_refused(self, index: int, refused: WeightsRefused) -> None:
         """Handle a refusal: the evaluator keeps its old network. A process without any gets the current
         weights."""
-        newest = self.newest
-        more = newest is not None and refused.version != newest.version
+        desired = self.desired
+        more = desired is not None and refused.version != desired.version
         self.watch.loaded(index, time.monotonic(), more=more)
-        if newest is None or more:
+        if desired is None or more:
             return
         log.warning("evaluator %d refuses weights %d: %s", index, refused.version, refused.reason)
-        self._refuse(newest, refused.reason)
+        self._refuse(desired, refused.reason)
 
-    def _refuse(self, newest: WeightsInfo, reason: str) -> None:
+    def _refuse(self, refused: WeightsInfo, reason: str) -> None:
         """Go back to the current weights, unless those are the refused ones."""
         self._figures.weights_refused += 1
-        current = self.newest = self._store.current
-        self.on_weights_refused(newest, reason)
-        if newest == current:
+        current = self.desired = self._store.current
+        self.on_weights_refused(refused, reason)
+        if current is None or refused == current:
             return
-        for device in self._devices.values():
-            is_loading = self.watch.is_loading(device.ready.index)
+        for index in self._connected():
             # An evaluator that is still loading the refused weights must go back as well.
-            if current is not None and (device.sha256 != current.sha256 or is_loading):
-                self._send_load(device)
+            if self._evaluators[index].sha256 != current.sha256 or self.watch.is_loading(index):
+                self._send_load(index)
 
 
 class NoEvaluators(EvaluatorPool):
@@ -310,7 +313,7 @@ class NoEvaluators(EvaluatorPool):
 
     async def begin(self) -> None:
         """Check the weights that the run begins with, and use them."""
-        while not self.is_checked and (info := self.newest) is not None:
+        while not self.is_checked and (info := self.desired) is not None:
             try:
                 reason = await self.objection(info)
             except OSError as error:
@@ -318,7 +321,7 @@ class NoEvaluators(EvaluatorPool):
                 await asyncio.sleep(READ_AGAIN)
                 continue
             # Newer weights may have been checked and taken meanwhile.
-            if info != self.newest:
+            if info != self.desired:
                 continue
             if not reason:
                 self.load(info)
@@ -332,7 +335,7 @@ class NoEvaluators(EvaluatorPool):
 
     def load(self, info: WeightsInfo) -> None:
         """Use weights that have been checked."""
-        self.newest, self.is_checked = info, True
+        self.desired, self.is_checked = info, True
         self.on_taken(info)
 
 

@@ -223,7 +223,7 @@ class Front:
             "run": self.settings.run,
             "game": self.settings.game.name,
             "target_rows": round(self.pool.mean_target),
-            "evaluators": len(self.pool.working),
+            "evaluators": self.pool.working,
             "players_evaluate": self.settings.players_evaluate,
             "queue_rows": waiting + self.leaf.queue.rows,
             "sessions": {
@@ -348,7 +348,7 @@ class Front:
 
     async def trainer_left(self) -> None:
         """Wait until there is no trainer and the weights that it published last are in use."""
-        while self.bulk.trainer is not None or self.pool.newest != self.store.current:
+        while self.bulk.trainer is not None or self.pool.desired != self.store.current:
             # Nothing awaits between the test above and the wait below, so clearing the event here misses no
             # change.
             self._trainer_or_weights.clear()
@@ -361,7 +361,7 @@ class Front:
 
     def _on_evaluator_up(self) -> None:
         self.one_up.set()
-        if len(self.pool.working) >= self.settings.devices:
+        if self.pool.working >= self.settings.devices:
             self.all_up.set()
 
     def _on_weights_taken(self, info: WeightsInfo) -> None:

@@ -60,12 +60,12 @@ async def test_a_handler_that_fails_is_answered_internal(bench: Bench) -> None:
 @beside_front
 async def test_a_hello_whose_welcome_fails_is_asked_to_come_back(bench: Bench) -> None:
     evaluator = await bench.evaluator()
-    bench.front.pool._sizes[1] = None  # type: ignore[assignment]
+    bench.front.pool._evaluators[1] = None  # type: ignore[assignment]
     peer = Peer(bench, "leaves")
     peer.send(Hello(PROTOCOL_VERSION, "client"))
     goodbye = (await peer.receive(Goodbye))[0]
     assert (goodbye.code, goodbye.retry_after > 0) == (Code.INTERNAL, True)
-    del bench.front.pool._sizes[1]
+    del bench.front.pool._evaluators[1]
     await peer.join("client")
     assert not evaluator.held
 

@@ -112,11 +112,11 @@ async def test_weights_at_which_evaluators_die_are_refused_and_the_old_stay(benc
     for code in (-signal.SIGTERM, Exit.DISK, -signal.SIGKILL, Exit.INTERNAL):
         async with asyncio.timeout(PATIENCE):
             await evaluator.got_load.wait()
-        assert bench.front.pool.newest == bad
+        assert bench.front.pool.desired == bad
         bench.front.pool.process_ended(0, code)
         evaluator = EchoEvaluator(bench)
         evaluator.answers_loads = False
-    assert (bench.front.pool.newest, bench.store.current) == (old, old)
+    assert (bench.front.pool.desired, bench.store.current) == (old, old)
     assert not bench.store.has(bad)
     assert (await trainer.status())["weights_refused"] == 1
 

@@ -57,7 +57,7 @@ async def beside_gate(
     async with running_front(folder) as bench:
         front = bench.front
         gate = Gatekeeper(bench.store, share, command, front.pool.load, folder / "gate.log")
-        front.bulk.weights.gate, front.pool.newest = gate, gate.state.best
+        front.bulk.weights.gate, front.pool.desired = gate, gate.state.best
         evaluator, trainer = await bench.evaluator(), Peer(bench, "bulk")
         await trainer.join("trainer")
         keeping = asyncio.create_task(gate.run())

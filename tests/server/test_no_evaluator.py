@@ -82,14 +82,14 @@ async def test_first_weights_do_not_replace_newer_ones_that_were_checked_before_
         return ""
 
     monkeypatch.setattr(pool, "objection", objection)
-    pool.newest, pool.is_checked = first, False
+    pool.desired, pool.is_checked = first, False
     checking = asyncio.create_task(pool.begin())
     await asyncio.sleep(0)
     newer = bench.store.add(untrained(), first.version + 1, 1, "sparse")
     pool.load(newer)
     read_on.set()
     await checking
-    assert (pool.newest, bench.store.current) == (newer, newer)
+    assert (pool.desired, bench.store.current) == (newer, newer)
 
 
 async def refusal(trainer: Peer, data: bytes, version: int, game: str = "chess") -> Refused:

@@ -39,7 +39,7 @@ class Server:
         self.store = WeightsStore(folder, "chess")
         self.figures = Figures(0.0)
         self.weights = WeightsIn("chess", self.store, self.figures, self.send)
-        pool: Any = SimpleNamespace(newest=OLDER, objection=self._objection, load=self._load)
+        pool: Any = SimpleNamespace(desired=OLDER, objection=self._objection, load=self._load)
         port: Any = SimpleNamespace(refuse=self._refuse, charge=self._charge)
         self.weights.pool, self.weights.port = pool, port
 
@@ -97,7 +97,7 @@ async def test_weights_that_are_not_newer_are_answered_with_the_newest(
     server: Server, newest: WeightsInfo
 ) -> None:
     """They may be the same weights again, because the answer was lost."""
-    server.weights.pool.newest = newest
+    server.weights.pool.desired = newest
     server.announce()
     assert server.sent == [newest]
 
