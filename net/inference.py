@@ -12,7 +12,6 @@ Play on a CPU needs none: there a sparse network is part of the search (`net.spa
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import time
 from dataclasses import dataclass
@@ -134,19 +133,22 @@ class Inference:
             self._engine.set_weights(folded)
             self._network, self.meta = folded, meta
             return
-        with contextlib.suppress(torch.cuda.OutOfMemoryError):
-            self._begin(folded, meta)
-            return
-        # Not in an `except`: the exception would keep the failed engine's buffers alive.
-        self._network, self.meta = folded, meta
-        self.halve()
+        if not self._begin(folded, meta):
+            self._network, self.meta = folded, meta
+            self.halve()
 
-    def _begin(self, folded: Network, meta: WeightsMeta) -> None:
-        """Compute with this network from now on. The previous engine stays if a new one cannot be made."""
-        engine = self._make(folded, self.in_flight, self._on_cuda)
-        self.close()  # only now: if `_make` raises, the old engine stays
-        self._engine, self._network, self.meta = engine, folded, meta
-        self._prepare()
+    def _begin(self, folded: Network, meta: WeightsMeta) -> bool:
+        """Compute with this network from now on. The previous engine stays if a new one cannot be made.
+        Returns False if the device has no memory for it. The exception, which keeps the failed engine's
+        buffers alive, is gone by then."""
+        try:
+            engine = self._make(folded, self.in_flight, self._on_cuda)
+            self.close()  # only now: if `_make` raises, the old engine stays
+            self._engine, self._network, self.meta = engine, folded, meta
+            self._prepare()
+        except torch.cuda.OutOfMemoryError:
+            return False
+        return True
 
     def _make(self, folded: Network, in_flight: int, on_cuda: OnCuda) -> Engine:
         return make_engine(
@@ -176,8 +178,7 @@ class Inference:
             self.buckets = buckets_up_to(self.buckets, self.max_rows // 2)
             self.max_rows = self.buckets[-1]
             self.target_rows = min(self.target_rows, self.max_rows)
-            with contextlib.suppress(torch.cuda.OutOfMemoryError):
-                self._begin(self._network, self.meta)
+            if self._begin(self._network, self.meta):
                 return
 
     def room_for(self, rows: int) -> npt.NDArray[np.uint64]:
@@ -231,19 +232,20 @@ class Inference:
             self._free.append(ticket.slot)
         # Priors too: an overflow may be only in the policy, or hidden from the value by a ReLU.
         if self._engine.may_overflow and not are_probabilities(EvaluationFrames(*answers)):
-            # Recompute only this batch now; after the next load all batches use the wider format.
-            if self._wide is None:
-                assert self._network is not None
-                log.warning(
-                    "the network overflows float16 on %s: bfloat16 or float32 from now on", self.device
-                )
-                self._on_cuda = self._on_cuda._replace(dtype=wider_dtype(self.device))
-                # Not compiled, because somebody waits for this batch.
-                kernels = "plain" if self._on_cuda.kernels == "plain" else "cudnn"
-                self._wide = self._make(self._network, 1, self._on_cuda._replace(kernels=kernels))
-            self._wide.start(ticket.batch, 0)
-            return self._wide.finish(0)
+            return self._recompute(ticket.batch)
         return answers
+
+    def _recompute(self, batch: Batch) -> tuple[Priors, Wdl]:
+        """Compute a batch in a wider format. After the next load all batches use it."""
+        if self._wide is None:
+            assert self._network is not None
+            log.warning("the network overflows float16 on %s: bfloat16 or float32 from now on", self.device)
+            self._on_cuda = self._on_cuda._replace(dtype=wider_dtype(self.device))
+            # Not compiled, because somebody waits for this batch.
+            kernels = "plain" if self._on_cuda.kernels == "plain" else "cudnn"
+            self._wide = self._make(self._network, 1, self._on_cuda._replace(kernels=kernels))
+        self._wide.start(batch, 0)
+        return self._wide.finish(0)
 
     def run(
         self,

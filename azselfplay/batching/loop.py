@@ -16,7 +16,6 @@ import selectors
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -24,14 +23,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from azselfplay.batching.queue import (
-    MAX_STARTS,
-    MAX_WRONG,
-    LeafQueue,
-    games_each,
-    has_changed_much,
-    rows_a_slot,
-)
+from azselfplay.batching.queue import LeafQueue, games_each, has_changed_much, rows_a_slot
 from azselfplay.batching.ring import Demand, Layout
 from azselfplay.batching.rings import Filled, Ring, Rings
 from azselfplay.games.packed import LegalMasks
@@ -48,6 +40,10 @@ REPORT_EVERY = 1.0
 """Least seconds between two reports, and between two calls of `Control.alive`."""
 RECENT = 10.0
 """Seconds for which an owner that has sent leaves counts as playing."""
+MAX_STARTS = 2
+"""Evaluators that may die over the same rows before the rows are refused."""
+MAX_WRONG = 2
+"""How often the answer to the same row may fail to be a probability before the row is refused."""
 
 log = logging.getLogger("evaluator")
 
@@ -105,15 +101,23 @@ class Control(Protocol):
 
 
 @dataclass(eq=False, slots=True)
-class _Submitted:
+class _Batch:
+    """A batch for the device."""
+
     leaves: list[Filled]
     actions: list[int]
     """Number of legal actions of each slot."""
     positions: Positions
     """The arguments of `Network.submit`, kept because they are computed again if the device runs out of
     memory."""
-    ticket: Any
-    began: float
+    ticket: Any = None
+    """From `Network.submit`."""
+    began: float = 0.0
+    """When it was submitted."""
+
+    @property
+    def rows(self) -> int:
+        return len(self.positions[1])
 
 
 @dataclass
@@ -157,7 +161,7 @@ class EvaluatorLoop:
         self._selector.register(control, selectors.EVENT_READ, control)
         self._queue = LeafQueue()
         self.rings = Rings(path, self._layout, self._selector, self._forget)
-        self._submitted: deque[_Submitted] = deque()
+        self._submitted: deque[_Batch] = deque()
         self._busy_rows = 0
         """Rows on the device."""
         self._version = 0
@@ -186,12 +190,13 @@ class EvaluatorLoop:
         """Take what has arrived, submit what the device has room for, then answer the oldest batch."""
         # With work to do, only read what has already arrived, without waiting.
         can_work = self._submitted or (self._has_weights and self._queue.rows)
-        self._read(wait=not can_work)
+        self._receive(wait=not can_work)
         while self._has_weights and len(self._submitted) < self._network.in_flight:
             leaves = self._queue.next_batch(self._network.target_rows, self._busy_rows)
             if not leaves:
                 break
-            self._submit(leaves)
+            if batch := self._gather(leaves):
+                self._submit(batch)
         if self._submitted:
             self._answer_oldest()
         # Once a second, report what has happened, and tell the producers how much to send.
@@ -216,9 +221,11 @@ class EvaluatorLoop:
 
     # ---- What arrives -------------------------------------------------------------------------
 
-    def _read(self, *, wait: bool) -> None:
-        """Read from control and rings. With `wait`, return when there is something, or after a heartbeat."""
-        self._load_newest()
+    def _receive(self, *, wait: bool) -> None:
+        """Load new weights, and read the rings. With `wait`, return when there is something, or after a
+        heartbeat."""
+        # Before each wait: ZeroMQ's descriptor does not become readable again for what is left in the socket.
+        self._load_weights()
         seconds = 0.0
         if wait:
             # Something is left to report: wait no longer than until the report is due.
@@ -230,12 +237,12 @@ class EvaluatorLoop:
                 case Ring() as ring:
                     for leaves in self.rings.read(ring, now):
                         self._put(leaves)
-                    # A producer that has just said HELLO does not know the wish yet.
+                    # A producer that has just said HELLO does not know the demand yet.
                     ring.send_demand(self._demand)
                 case Rings() as rings:
                     rings.accept()
                 case _:
-                    self._load_newest()
+                    self._load_weights()
 
     def _put(self, leaves: Filled) -> None:
         self._seen[leaves.owner] = leaves.arrived
@@ -253,8 +260,9 @@ class EvaluatorLoop:
             self._counts.redone_rows += leaves.rows
         self._queue.put(leaves)
 
-    def _load_newest(self) -> None:
-        """Swap weights between two batches: batches already submitted are answered with the old ones."""
+    def _load_weights(self) -> None:
+        """Load the weights that control has, if any: between two batches, so batches already submitted are
+        answered with the old ones."""
         while (weights := self._control.receive()) is not None:
             while self._submitted:
                 self._answer_oldest()
@@ -282,12 +290,12 @@ class EvaluatorLoop:
 
     # ---- The device ---------------------------------------------------------------------------
 
-    def _submit(self, leaves: list[Filled]) -> None:
+    def _gather(self, leaves: list[Filled]) -> _Batch | None:
+        """Copy slots into one batch, without those that are invalid; None if no slot is left."""
         good = self._checked(leaves)
         if not good:
-            return
-        now = self._clock()
-        leaves = [slot for slot, _, _ in good]
+            return None
+        leaves = [one for one, _, _ in good]
         features = self._network.room_for(sum(one.rows for one in leaves))
         at = 0
         for one in leaves:
@@ -296,23 +304,7 @@ class EvaluatorLoop:
         counts, legal_actions = good[0][1:]
         if len(good) > 1:
             counts, legal_actions = (np.concatenate([entry[kind] for entry in good]) for kind in (1, 2))
-        positions = features, counts, legal_actions
-        for one in leaves:
-            one.begin()
-        rows = len(positions[1])
-        self._busy_rows += rows
-        self._counts.batches.append(rows)
-        self._counts.waited.append(sum((now - one.arrived) * one.rows for one in leaves) / rows)
-        actions = [len(legal) for _, _, legal in good]
-        submitted = _Submitted(leaves, actions, positions, None, time.perf_counter())
-        with suppress(self._network.out_of_memory):
-            if rows > self._network.max_rows:  # a slot is larger than the device has memory for
-                self._answer(submitted, *self._network.run(*positions))
-                return
-            submitted.ticket = self._network.submit(*positions)
-        self._submitted.append(submitted)
-        if submitted.ticket is None:  # not in an `except`: the exception would hold the failed batch's memory
-            self._halve()
+        return _Batch(leaves, [len(legal) for _, _, legal in good], (features, counts, legal_actions))
 
     def _checked(self, leaves: list[Filled]) -> list[tuple[Filled, Numbers, Numbers]]:
         """Return each slot with copies of its counts and legal actions. A producer that sent an invalid slot
@@ -327,9 +319,8 @@ class EvaluatorLoop:
                 try:
                     if not one.header.is_mask:
                         legal = check_actions(counts, raw.data, game.actions, game.max_legal)
-                    elif self._masks is None:
-                        raise BadMessage("masks in a game without")
                     else:
+                        assert self._masks is not None  # a ring refuses masks in a game without
                         masks = check_actions(counts, raw.data, game.actions, game.max_legal, game.mask_bytes)
                         legal = self._masks.lists(counts, masks)
                     found.append((one, counts, legal))
@@ -337,11 +328,33 @@ class EvaluatorLoop:
                     self.rings.cut_off(one.ring, error)
         return [entry for entry in found if entry[0].ring.is_open]
 
+    def _submit(self, batch: _Batch) -> None:
+        """Compute a batch, or begin to."""
+        for one in batch.leaves:
+            one.begin()
+        rows, now = batch.rows, self._clock()
+        self._busy_rows += rows
+        self._counts.batches.append(rows)
+        self._counts.waited.append(sum((now - one.arrived) * one.rows for one in batch.leaves) / rows)
+        batch.began = time.perf_counter()
+        fits = True
+        try:
+            if rows > self._network.max_rows:  # a slot is larger than the device has memory for
+                self._answer(batch, *self._network.run(*batch.positions))
+                return
+            batch.ticket = self._network.submit(*batch.positions)
+        except self._network.out_of_memory:
+            fits = False
+        self._submitted.append(batch)
+        if not fits:  # not in the `except`: the exception keeps the failed batch's memory
+            self._halve()
+
     def _answer_oldest(self) -> None:
-        answer = None
-        with suppress(self._network.out_of_memory):
+        try:
             answer = self._network.collect(self._submitted[0].ticket)
-        if answer is None:
+        except self._network.out_of_memory:
+            answer = None
+        if answer is None:  # not in the `except`, as above
             self._halve()
         else:
             self._answer(self._submitted.popleft(), *answer)
@@ -374,17 +387,15 @@ class EvaluatorLoop:
         )
         self._control.ready(self._network)
 
-    def _answer(
-        self, done: _Submitted, priors: npt.NDArray[np.generic], wdl: npt.NDArray[np.float32]
-    ) -> None:
+    def _answer(self, done: _Batch, priors: npt.NDArray[np.generic], wdl: npt.NDArray[np.float32]) -> None:
         """Write the answers of a batch into its slots."""
         now = time.perf_counter()
         # Count from the end of the previous batch: two batches overlap, and no time must count twice.
         self._counts.busy.append(now - max(done.began, self._last_done))
         self._last_done = now
         counts = done.positions[1]
-        self._busy_rows -= len(counts)
-        self._counts.rows += len(counts)
+        self._busy_rows -= done.rows
+        self._counts.rows += done.rows
         answers = EvaluationFrames(priors.astype(np.float16, copy=False), wdl)
         wrong = None if are_probabilities(answers) else wrong_rows(answers, counts)
         if wrong is not None:
@@ -409,7 +420,7 @@ class EvaluatorLoop:
                     one.answer(*mine, self._version, wrong[at:end])
             at, used = end, used + actions
 
-    # ---- Figures and wishes -------------------------------------------------------------------
+    # ---- Demand -------------------------------------------------------------------------------
 
     def _update_demand(self) -> None:
         """Tell the producers how many games to play, and how many rows to put into a slot. All games together

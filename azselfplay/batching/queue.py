@@ -27,12 +27,10 @@ MOST_GAMES = 2048
 """Most games of one process: with 800 simulations a move they take about 3.5 GB."""
 LEAST_GAMES = 16
 """Fewest games of one process: a slot or a message with fewer leaves costs more than its leaves do."""
+LEAST_ROWS = LEAST_GAMES
+"""Fewest rows that a slot should have."""
 MUCH = 1.25
 """Factor by which a number must have changed before a player is told the new one."""
-MAX_STARTS = 2
-"""Evaluators that may die over the same rows before the rows are refused."""
-MAX_WRONG = 2
-"""How often the answer to the same row may fail to be a probability before the row is refused."""
 QUANTUM = 16
 """Rows that each owner may spend in a round, or save for a larger slot. With larger quanta an owner with few
 rows in flight would wait for long turns of the others."""
@@ -173,7 +171,7 @@ def games_each(needed_rows: int, players: float) -> int:
 def rows_a_slot(target_rows: int, owners: int) -> int:
     """Return how many rows a slot should have: few enough that each owner has two slots in a round of
     batches. With one slot, an owner would have nothing in the queue while that slot is computed."""
-    return max(LEAST_GAMES, min(SLOT_ROWS, target_rows, 2 * target_rows // owners))
+    return max(LEAST_ROWS, min(SLOT_ROWS, target_rows, 2 * target_rows // owners))
 
 
 def has_changed_much(new: int, sent: int) -> bool:
