@@ -171,7 +171,7 @@ async def play_game(
         # Plies that make games differ. They are neither searched nor trained on.
         opening = [] if is_sampled else opening_plies(tree, start)
         reason = tree.end_reason()
-        while reason is None and not tree.is_decided():
+        while reason is None and not tree.outcome_is_certain():
             result = await search(tree, pool)
             # Only now, because before its first answer the evaluator does not know the version.
             if not columns.actions:
@@ -279,7 +279,7 @@ def opening_plies(tree: SearchTree, start: State) -> list[int]:
     for _ in range(int(rng.integers(opening.random_plies, endpoint=True))):
         action = int(rng.choice(tree.legal_actions()))
         tree.advance(action)
-        if tree.end_reason() is not None or tree.is_decided():
+        if tree.end_reason() is not None or tree.outcome_is_certain():
             # A tree cannot take a move back: the opening is played again without it.
             tree.reset(start)
             for again in actions:

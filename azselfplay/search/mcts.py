@@ -18,7 +18,7 @@ import numpy.typing as npt
 from azselfplay.games.jit import jit
 from azselfplay.search.pool import SearchPool
 from azselfplay.search.result import Candidates, RootScores, SearchResult, evenly, listed, search_stats
-from azselfplay.search.tree import NetView, SearchTree
+from azselfplay.search.tree import SearchTree
 from protocol.records import SHARES
 from protocol.settings import SelfPlaySettings
 
@@ -35,36 +35,33 @@ async def search(tree: SearchTree, pool: SearchPool) -> SearchResult:
     `pool` must belong to the tree's forest. The root must not be the end of the game. Raises the evaluator's
     errors.
     """
-    is_kept_proof = tree.settings.search.solver and tree.is_expanded and tree.proof != 0
+    # Such a proof has replaced the network's value, so the search cannot be compared with the network.
+    has_old_proof = tree.settings.search.solver and tree.is_expanded and tree.proof != 0
     if not tree.is_expanded:
         await pool.expand(tree)
-    view, winning = tree.view_and_wins()  # if a move wins at once, no search is needed
-    known = None if is_kept_proof else view
-    if len(winning):
-        return _with_stats(_proven(winning, tree), known, PROVEN_DEPTHS)
-    if _is_decided(tree):  # by the search of an earlier move
+    view, winning = tree.view_and_wins()
+    if len(winning):  # no search is needed
+        result, depths = _proven(winning, tree), PROVEN_DEPTHS
+    elif _proof_is_target(tree):  # before a search, only by the search of an earlier move
         return _proven(tree.proven_actions(), tree)
-    tree.begin()
-    await pool.run(tree)
-    result = _proven(tree.proven_actions(), tree) if _is_decided(tree) else tree.forest.selection.result(tree)
-    return _with_stats(result, known, tree.mean_and_max_depth())
+    else:
+        tree.begin()
+        await pool.run(tree)
+        is_proven = _proof_is_target(tree)
+        result = _proven(tree.proven_actions(), tree) if is_proven else tree.forest.selection.result(tree)
+        depths = tree.mean_and_max_depth()
+    if not has_old_proof:
+        result.stats = search_stats(view, result.actions, result.visits, depths)
+    return result
 
 
-def _is_decided(tree: SearchTree) -> bool:
+def _proof_is_target(tree: SearchTree) -> bool:
     """Return whether the root's proof replaces the search's policy target. A proven loss does not if the
     selection learns shares instead of visits: all moves then have the same value, so the shares follow the
     priors anyway."""
     if not tree.settings.search.solver:
         return False
     return tree.proof > 0 or (tree.proof < 0 and not tree.forest.selection.LEARNS_SHARES)
-
-
-def _with_stats(result: SearchResult, view: NetView | None, depths: tuple[float, int]) -> SearchResult:
-    """Add the comparison with the raw network. `view` is None if an earlier search proved the root: the proof
-    replaced the network's evaluation, so the comparison is unknown."""
-    if view is not None:
-        result.stats = search_stats(view, result.actions, result.visits, depths)
-    return result
 
 
 def _proven(actions: npt.NDArray[np.uint16], tree: SearchTree) -> SearchResult:

@@ -142,9 +142,9 @@ class SearchTree:
             return self.game.reason_name(self._reason)
         return PLY_CAP if self.ply >= self.settings.max_plies else None
 
-    def is_decided(self) -> bool:
-        """Return whether the result is certain, though the rules may let the game go on (in dots-and-boxes,
-        after a side has more than half of the boxes). A search can then tell no move from another."""
+    def outcome_is_certain(self) -> bool:
+        """Return whether the rules settle the outcome, though the game may go on (in dots-and-boxes, after a
+        side has more than half of the boxes). A search can then tell no move from another."""
         count = self.game.rules.legal_actions(self._history, self.ply + 1, self._root_actions)
         return bool(self.game.rules.end_reason(self._history, self.ply + 1, count, self.ply))
 
