@@ -63,12 +63,12 @@ def find(entries: Any, written: int, room: int, pending: Any) -> int:
 
 
 @kernel
-def insert(entries: Any, cached_priors: Any, cache: Any, pending: Any, priors: Any, value: float) -> None:
+def insert(entries: Any, cached_priors: Any, counters: Any, pending: Any, priors: Any, value: float) -> None:
     """Store the evaluation of `pending` (PENDING), `priors [n]` and `value`, replacing the oldest entry of
-    its bucket. `entries` ENTRY[buckets, WAYS], `cached_priors` float32[room], `cache` CACHE[1]."""
+    its bucket. `entries` ENTRY[buckets, WAYS], `cached_priors` float32[room], `counters` COUNTERS[1]."""
     count, room = len(priors), len(cached_priors)
     # Two leaves in flight may be the same position: then the first answer is kept.
-    if count > room or find(entries, cache[0].written, room, pending) != NOTHING:
+    if count > room or find(entries, counters[0].written, room, pending) != NOTHING:
         return
     bucket = int(pending.key_1 % np.uint64(len(entries)))
     way = 0
@@ -80,13 +80,13 @@ def insert(entries: Any, cached_priors: Any, cache: Any, pending: Any, priors: A
         # Replace the oldest entry; an empty one has place -1, which counts as older than all others.
         if entries[bucket, other].place < entries[bucket, way].place:
             way = other
-    begin = cache[0].written
+    begin = counters[0].written
     left = room - begin % room
     if count > left:  # the priors of one position are contiguous
         begin += left
     for i in range(count):
         cached_priors[begin % room + i] = priors[i]
-    cache[0].written = begin + count
+    counters[0].written = begin + count
     entry = entries[bucket, way]
     entry.key_1 = pending.key_1
     entry.key_2 = pending.key_2

@@ -24,7 +24,7 @@ from azselfplay.search.selection import selection
 
 KERNELS = (tree_kernel, cache_kernel, step_kernel)
 DIRECT = (
-    *("expand_backup_select", "view_and_wins", "forget_simulations", "score_root", "open_visits"),
+    *("expand_backup_select", "view_and_wins", "forget_simulations", "score_root", "visits_without_losses"),
     *("advance", "mix_noise"),
 )
 """Kernels that are called at least once per move, always with arrays of the same types

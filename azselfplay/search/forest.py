@@ -19,17 +19,18 @@ from azselfplay.search.cache_kernel import WAYS
 from azselfplay.search.compiled import OwnNetwork, kernels_for
 from azselfplay.search.evaluator import LeafBatch
 from azselfplay.search.layout import (
-    CACHE,
+    COUNTERS,
     EDGE,
     ENTRY,
     GROW,
+    IN_FLIGHT,
     NODE,
+    PATH_EDGE,
     PENDING,
-    ROW,
+    REQUEST,
     SETTINGS,
     STATE,
-    STEP,
-    WAITING,
+    USED,
     ForestArrays,
     Outbox,
     Tree,
@@ -82,7 +83,7 @@ class Forest:
         self.leaves = leaves
         self.is_fixed = max_nodes > 0
         self._free: list[int] = []
-        self._row, self._became = np.zeros(1, ROW), np.zeros(1, np.int8)
+        self._request, self._result = np.zeros(1, REQUEST), np.zeros(1, np.int8)
         self.generation = 0
         """Counts how often the arrays were replaced by larger ones."""
         if max_nodes:
@@ -99,6 +100,8 @@ class Forest:
         edges = nodes * each + more
         self._cache = _cache(cache, game)
         self.arrays = self._reserve(0, nodes, edges)
+        self.new_index = np.zeros(nodes, np.int32)
+        """Scratch for `advance`: the new index of each node of the kept subtree."""
         self.outbox = self._outbox(0)
         self.add_slots(slots)
 
@@ -152,48 +155,53 @@ class Forest:
 
     def step(
         self,
-        rows: npt.NDArray[np.void],
+        requests: npt.NDArray[np.void],
         priors: npt.NDArray[Any] = NO_PRIORS,
         wdl: npt.NDArray[np.float32] = NO_WDL,
     ) -> list[tuple[int, int]]:
-        """Step the tree of each of `rows` (ROW[n]) as its `what` says. Returns (index of the row, result) for
-        the rows whose result is not WAITING. If a result is GROW, the trees have already grown when this
-        returns (except in a forest of fixed size).
+        """Carry out each of `requests` (REQUEST[n]). Returns (index of the request, result) for the results
+        that are not IN_FLIGHT. If one is GROW, the trees have already grown when this returns (except in a
+        forest of fixed size).
 
-        `priors [sum of counts]` and `wdl [n, 3]` are those of the rows that bring an evaluation.
+        `priors [sum of counts]` and `wdl [n, 3]` are those of the requests that bring an evaluation.
         """
         self._take_new_weights()
-        status = np.empty(len(rows), np.int8)
+        results = np.empty(len(requests), np.int8)
         priors, wdl = np.ascontiguousarray(priors, np.float32), np.ascontiguousarray(wdl, np.float32)
-        if not self.kernels.expand_backup_select(self.arrays, rows, priors, wdl, self.outbox, status):
+        if not self.kernels.expand_backup_select(self.arrays, requests, priors, wdl, self.outbox, results):
             return []
-        found = np.flatnonzero(status != WAITING)
-        became = status[found].tolist()
-        if GROW in became and not self.is_fixed:  # once for all trees that need it; their callers try again
+        indices = np.flatnonzero(results != IN_FLIGHT)
+        others = results[indices].tolist()
+        if GROW in others and not self.is_fixed:  # once for all trees that need it; their callers try again
             self.grow()
-        return list(zip(found.tolist(), became, strict=True))
+        return list(zip(indices.tolist(), others, strict=True))
 
-    def step_alone(self, slot: int, what: int) -> int:
-        """Step one tree as `what` says, which must bring no evaluation. Faster than `step`. Returns the
+    def step_alone(self, slot: int, command: int) -> int:
+        """Carry out a `command` for one tree, which must bring no evaluation. Faster than `step`. Returns the
         result."""
         self._take_new_weights()
-        self._row["slot"], self._row["what"] = slot, what
+        self._request["slot"], self._request["command"] = slot, command
         self.kernels.expand_backup_select(
-            self.arrays, self._row, NO_PRIORS, NO_WDL, self.outbox, self._became
+            self.arrays, self._request, NO_PRIORS, NO_WDL, self.outbox, self._result
         )
-        became = int(self._became[0])
-        if became == GROW and not self.is_fixed:
+        result = int(self._result[0])
+        if result == GROW and not self.is_fixed:
             self.grow()
-        return became
+        return result
+
+    @property
+    def has_leaves(self) -> bool:
+        """Whether there are leaves in the outbox."""
+        return bool(self.outbox.used["rows"][0])
 
     def take_leaves(self) -> tuple[LeafBatch, npt.NDArray[np.void]]:
-        """Empty the outbox. Returns the leaves, and the rows (ROW[n]) that will bring their answers."""
+        """Empty the outbox. Returns the leaves, and the requests (REQUEST[n]) that will bring their
+        answers."""
         out = self.outbox
-        rows, actions, _ = out.used.tolist()
-        # Keep the third: it counts evaluations over the whole life of the forest.
-        out.used[:2] = 0
+        rows, actions = out.used[0].item()
+        out.used[0] = 0
         batch = LeafBatch(out.features[:rows].copy(), out.counts[:rows].copy(), out.actions[:actions].copy())
-        return batch, out.rows[:rows].copy()
+        return batch, out.requests[:rows].copy()
 
     @property
     def evaluates(self) -> bool:
@@ -203,7 +211,7 @@ class Forest:
     @property
     def evaluated(self) -> int:
         """Leaves that the forest's own network has evaluated."""
-        return int(self.outbox.used[2])
+        return int(self.arrays.counters["evaluated"][0])
 
     def _take_new_weights(self) -> None:
         """Use the network's newest weights from now on."""
@@ -218,7 +226,7 @@ class Forest:
     @property
     def cache_hits(self) -> int:
         """Leaves answered from the cache."""
-        return int(self.arrays.cache["hits"][0])
+        return int(self.arrays.counters["hits"][0])
 
     def forget_evaluations(self) -> None:
         """Clear the cache, because new weights answer from now on."""
@@ -229,7 +237,7 @@ class Forest:
     def _reserve(self, slots: int, nodes: int, edges: int) -> ForestArrays:
         game, settings, leaves = self.game, self.settings, self.leaves
         shared = settings.history, settings.max_plies, game.max_legal, leaves, settings.search.look_ahead
-        entries, priors, cache = self._cache
+        entries, priors, counters = self._cache
         return ForestArrays(
             settings=np.array([shared], SETTINGS),
             parameters=np.array(self.selection.parameters(settings), np.float64),
@@ -239,14 +247,14 @@ class Forest:
             edges=_reserved((slots, edges), EDGE),
             history=_reserved((slots, settings.max_plies + 2, game.state_words), np.uint64),
             pending=np.zeros((slots, leaves), PENDING),
-            paths=_reserved((slots, leaves, settings.max_plies + 1), STEP),
+            paths=_reserved((slots, leaves, settings.max_plies + 1), PATH_EDGE),
             actions=np.zeros((slots, leaves, game.max_legal), np.uint16),
             root_noise=np.zeros((slots, game.max_legal)),
             plan=np.zeros((slots, self.selection.plan_room(settings)), np.int32),
             replies=np.zeros((2, game.max_legal), np.uint16),
             cache_entries=entries,
             cached_priors=priors,
-            cache=cache,
+            counters=counters,
             weights=self._weights,
             priors=np.zeros(game.max_legal, np.float32),
             wdl=np.zeros(3, np.float32),
@@ -264,9 +272,8 @@ class Forest:
                 depth = int(old.pending[slot, leaf]["depth"])
                 new.paths[slot, leaf, :depth] = old.paths[slot, leaf, :depth]
         self.arrays = new
-        self.generation += 1
-        # Scratch for `advance`: the new index of each node of the kept subtree.
         self.new_index = np.zeros(nodes, np.int32)
+        self.generation += 1
         if slots > len(old.states):
             outbox = self._outbox(slots)
             for small, large in zip(self.outbox, outbox, strict=True):
@@ -279,8 +286,8 @@ class Forest:
             features=np.zeros((rows, words), np.uint64),
             counts=np.zeros(rows, np.uint16),
             actions=np.zeros(rows * self.game.max_legal, np.uint16),
-            rows=np.zeros(rows, ROW),
-            used=np.zeros(3, np.int64),
+            requests=np.zeros(rows, REQUEST),
+            used=np.zeros(1, USED),
         )
 
 
@@ -308,9 +315,9 @@ def cached_in(mebibytes: float, game: Game) -> int:
 
 
 def _cache(positions: int, game: Game) -> tuple[npt.NDArray[Any], ...]:
-    """Return (cache_entries, cached_priors, cache) of ForestArrays."""
+    """Return (cache_entries, cached_priors, counters) of ForestArrays."""
     entries = np.zeros((-(-positions // WAYS), WAYS), ENTRY)
     entries["place"] = -1
     # The priors of one position must fit, however small the cache is.
     room = max(int(positions * game.mean_legal), game.max_legal) if positions else 0
-    return entries, np.zeros(room, PRIOR), np.zeros(1, CACHE)
+    return entries, np.zeros(room, PRIOR), np.zeros(1, COUNTERS)

@@ -66,7 +66,7 @@ STATE = np.dtype(
         ("remaining", np.int32),  # simulations still to run in this search
         ("root_visits", np.int32),  # 1 for its own evaluation, and 1 for each simulation
         ("root_value_sum", np.float32),  # for the side to move at the root
-        ("waiting", np.int32),  # leaves in flight
+        ("in_flight", np.int32),  # leaves in flight
         ("deepest", np.int32),  # depth of this search's deepest simulation, in plies
         ("ticket", np.int64),  # ticket of the newest leaf; each leaf has its own
         ("has_noise", np.int32),  # whether the root's priors contain noise in this search
@@ -83,26 +83,31 @@ PENDING = np.dtype(
         ("depth", np.int32),  # edges on the path to the leaf; 0: the root itself
         ("count", np.int32),  # number of its legal actions
         ("mover", np.int32),
-        ("ticket", np.int64),  # 0: nothing waits here
+        ("ticket", np.int64),  # 0: no leaf is in flight here
     ],
     align=True,
 )
-"""A leaf that waits for its evaluation."""
+"""A leaf in flight: its evaluation has been requested."""
 
-STEP = np.dtype([("node", np.int32), ("edge", np.int32)])
-"""A step of the path from the root to a leaf: a node, and the edge chosen there."""
+PATH_EDGE = np.dtype([("node", np.int32), ("edge", np.int32)])
+"""An edge on the path from the root to a leaf, and its node."""
 
-ROW = np.dtype(
-    [("slot", np.int32), ("leaf", np.int32), ("ticket", np.int64), ("what", np.int32), ("count", np.int32)],
+REQUEST = np.dtype(
+    [
+        ("slot", np.int32),
+        ("leaf", np.int32),
+        ("ticket", np.int64),
+        ("command", np.int32),
+        ("count", np.int32),
+    ],
     align=True,
 )
-"""A request for the step kernel. When a leaf is sent, its row names the tree and the leaf; the row comes back
-with the answer."""
+"""A request to the step kernel. It names the tree, and a leaf that is sent; it comes back with the answer."""
 
-ANSWER, SETTLE, SELECT, OPEN_ROOT = 0, 1, 2, 3
-"""`what` of a ROW. ANSWER: take the evaluation of this leaf, which has `count` legal actions, and select the
-next leaves. SETTLE: only take the evaluation. SELECT: only select leaves, as at the start of a search.
-OPEN_ROOT: request the evaluation of the root."""
+ANSWER, SETTLE, SELECT, REQUEST_ROOT = 0, 1, 2, 3
+"""`command` of a REQUEST. ANSWER: take the evaluation of this leaf, which has `count` legal actions, and
+select the next leaves. SETTLE: only take the evaluation. SELECT: only select leaves, as at the start of a
+search. REQUEST_ROOT: request the evaluation of the root."""
 
 ENTRY = np.dtype(
     [
@@ -116,8 +121,9 @@ ENTRY = np.dtype(
 )
 """A cached evaluation (`search.cache_kernel`)."""
 
-CACHE = np.dtype([("written", np.int64), ("hits", np.int64)])
-"""`written`: priors cached so far, including overwritten ones. `hits`: leaves answered from the cache."""
+COUNTERS = np.dtype([("written", np.int64), ("hits", np.int64), ("evaluated", np.int64)])
+"""Counted over the whole life of a forest. `written`: priors cached, including overwritten ones. `hits`:
+leaves answered from the cache. `evaluated`: leaves that the forest's own network has evaluated."""
 
 Array = npt.NDArray[Any]
 
@@ -141,9 +147,9 @@ class ForestArrays(NamedTuple):
     pending: Array
     """PENDING[T, L]"""
     paths: Array
-    """STEP[T, L, max_plies + 1]"""
+    """PATH_EDGE[T, L, max_plies + 1]"""
     actions: Array
-    """uint16[T, L, max_legal] legal actions of the waiting leaves."""
+    """uint16[T, L, max_legal] legal actions of the leaves in flight."""
     root_noise: Array
     """float64[T, max_legal] noise of this search, in the order of the root's edges."""
     plan: Array
@@ -154,14 +160,18 @@ class ForestArrays(NamedTuple):
     """ENTRY[buckets, WAYS]; with 0 buckets nothing is cached."""
     cached_priors: Array
     """float32[room] priors, the newest overwriting the oldest."""
-    cache: Array
-    """CACHE[1]"""
+    counters: Array
+    """COUNTERS[1]"""
     weights: Array
     """float32[n] weights of a network that evaluates leaves in the step kernel; empty without one."""
     priors: Array
     """float32[max_legal] scratch for that network's output."""
     wdl: Array
     """float32[3] scratch, likewise."""
+
+
+USED = np.dtype([("rows", np.int64), ("actions", np.int64)])
+"""How much of an outbox is in use."""
 
 
 class Outbox(NamedTuple):
@@ -173,10 +183,10 @@ class Outbox(NamedTuple):
     """uint16[R] legal actions of each row."""
     actions: Array
     """uint16[R * max_legal] actions of row 0, then of row 1, ..."""
-    rows: Array
-    """ROW[R]"""
+    requests: Array
+    """REQUEST[R] that will bring the answers."""
     used: Array
-    """int64[3]: rows and actions in use, and the leaves that the forest's own network has evaluated."""
+    """USED[1]"""
 
 
 class Tree(NamedTuple):
@@ -197,9 +207,9 @@ class Tree(NamedTuple):
     """int32[plan_room]"""
 
 
-DONE, EXPANDED, WAITING = 0, 1, 2
-AGAIN, GROW, NO_ROW, MISFIT, STALE = 3, 4, 5, 6, 7
-"""Results of a step. DONE: no simulations are left. EXPANDED: the root is evaluated. WAITING: leaves of the
+DONE, EXPANDED, IN_FLIGHT = 0, 1, 2
+AGAIN, GROW, OUTBOX_FULL, MISFIT, STALE = 3, 4, 5, 6, 7
+"""Results of a step. DONE: no simulations are left. EXPANDED: the root is evaluated. IN_FLIGHT: leaves of the
 tree are in flight. AGAIN: call again, the work of one call is limited. GROW: nodes or edges need more space.
-NO_ROW: the outbox is full. MISFIT: the number of priors is not that of the legal actions; nothing was
-changed. STALE: nothing waits for this answer."""
+OUTBOX_FULL: the outbox is full. MISFIT: the number of priors is not that of the legal actions; nothing was
+changed. STALE: the leaf of this answer is not in flight."""

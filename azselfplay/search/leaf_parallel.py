@@ -18,7 +18,7 @@ from azselfplay.games.spec import Game
 from azselfplay.search.compiled import OwnNetwork
 from azselfplay.search.evaluator import BadEvaluation, Evaluations, Evaluator, LeafBatch, evaluate
 from azselfplay.search.forest import Forest
-from azselfplay.search.layout import BLOCKED, EDGE, GROW, NODE, ROW, SELECT, SETTLE
+from azselfplay.search.layout import BLOCKED, EDGE, GROW, NODE, REQUEST, SELECT, SETTLE
 from azselfplay.search.tree import SearchTree
 from protocol.settings import SelfPlaySettings
 
@@ -92,7 +92,7 @@ class ParallelTree(SearchTree):
         self.is_full = False
         """Whether this search ended because no further node fits."""
         self._wanted = 0
-        self._asked = np.zeros(0, ROW)
+        self._requests = np.zeros(0, REQUEST)
 
     def start_search(self, simulations: int, allowed: Sequence[int] = ()) -> None:
         """Begin a search of at most `simulations` (0: unlimited) over the root actions `allowed` (empty:
@@ -128,36 +128,36 @@ class ParallelTree(SearchTree):
         """Return the leaves to evaluate. There are none if the search is over, if only ends of games were
         reached, or if the tree has a network of its own."""
         self.is_full = self.forest.step_alone(self.slot, SELECT) == GROW or self.is_full
-        batch, self._asked = self.forest.take_leaves()
+        batch, self._requests = self.forest.take_leaves()
         return batch
 
     def settle(self, evaluations: Evaluations) -> None:
         """Take the evaluations of all leaves that `gather` returned. Raises BadEvaluation, without changing
         the tree, if their number does not fit."""
-        rows, priors = self._asked, int(self._asked["count"].sum())
-        if len(evaluations.wdl) != len(rows) or len(evaluations.priors) != priors:
+        requests, priors = self._requests, int(self._requests["count"].sum())
+        if len(evaluations.wdl) != len(requests) or len(evaluations.priors) != priors:
             raise BadEvaluation(
                 f"an answer of {len(evaluations.wdl)} rows and {len(evaluations.priors)} priors, but "
-                f"{len(rows)} positions wait with {priors} legal actions in all"
+                f"{len(requests)} positions wait with {priors} legal actions in all"
             )
         # The next leaves are selected in `gather`, after the limits have been checked.
-        rows["what"] = SETTLE
-        self.forest.step(rows, evaluations.priors.astype(np.float32, copy=False), evaluations.wdl)
+        requests["command"] = SETTLE
+        self.forest.step(requests, evaluations.priors.astype(np.float32, copy=False), evaluations.wdl)
 
     def give_up(self) -> None:
-        """Forget the waiting leaves."""
-        self._asked = self._asked[:0]
+        """Forget the leaves in flight."""
+        self._requests = self._requests[:0]
         self.forest.give_up(self.slot)
 
     def unblock(self) -> None:
-        """Allow all root actions again. No leaf may be waiting."""
+        """Allow all root actions again. No leaf may be in flight."""
         if self.is_expanded:
             self.edges_of(0)["in_flight"] = 0
 
     @property
     def simulations(self) -> int:
         """Simulations that this search has finished."""
-        return self._wanted - self.remaining - int(self.state_of_search["waiting"])
+        return self._wanted - self.remaining - int(self.state_of_search["in_flight"])
 
     @property
     def depths(self) -> tuple[int, int]:

@@ -25,9 +25,9 @@ from azselfplay.search.layout import (
     EXPANDED,
     GROW,
     MISFIT,
-    NO_ROW,
-    OPEN_ROOT,
-    ROW,
+    OUTBOX_FULL,
+    REQUEST,
+    REQUEST_ROOT,
     SELECT,
     STALE,
 )
@@ -64,7 +64,8 @@ class SearchPool:
     async def expand(self, tree: SearchTree) -> None:
         """Evaluate the root of `tree`, which must not be the end of the game."""
         if self.forest.evaluates:
-            self.forest.step_alone(tree.slot, OPEN_ROOT)  # no leaf is sent, so the root is expanded at once
+            # No leaf is sent, so the root is expanded at once.
+            self.forest.step_alone(tree.slot, REQUEST_ROOT)
         else:
             await self._wait_for(tree, self._roots)
 
@@ -72,11 +73,11 @@ class SearchPool:
         """Run the remaining simulations of `tree`, whose root is expanded."""
         if self.forest.evaluates:
             self._simulated += tree.remaining
-            became = AGAIN
-            while became != DONE:
-                became = self.forest.step_alone(tree.slot, SELECT)
+            result = AGAIN
+            while result != DONE:
+                result = self.forest.step_alone(tree.slot, SELECT)
                 # The work of one call is limited: if it was not enough, the others have their turn as well.
-                if became != DONE or self._simulated >= SIMULATIONS_A_TURN:
+                if result != DONE or self._simulated >= SIMULATIONS_A_TURN:
                     self._simulated = 0
                     await asyncio.sleep(0)
         else:
@@ -105,48 +106,48 @@ class SearchPool:
             asyncio.get_running_loop().call_soon(self._turn)
 
     def _turn(self) -> None:
-        """Begin the requested searches, and send the waiting leaves."""
+        """Begin the requested searches, and send the leaves of the outbox."""
         self._is_scheduled = False
         requested = len(self._roots) + len(self._selecting)
         if requested:
-            rows = np.zeros(requested, ROW)
-            rows["slot"] = self._roots + self._selecting
-            rows["what"][: len(self._roots)] = OPEN_ROOT
-            rows["what"][len(self._roots) :] = SELECT
+            requests = np.zeros(requested, REQUEST)
+            requests["slot"] = self._roots + self._selecting
+            requests["command"][: len(self._roots)] = REQUEST_ROOT
+            requests["command"][len(self._roots) :] = SELECT
             self._roots, self._selecting = [], []
-            self._step(rows, NO_PRIORS, NO_WDL)
-        if self.forest.outbox.used[0]:
-            batch, sent = self.forest.take_leaves()
+            self._step(requests, NO_PRIORS, NO_WDL)
+        if self.forest.has_leaves:
+            batch, requests = self.forest.take_leaves()
             self._handed_out += batch.rows
-            self.evaluator.submit(batch, _Sent(self, sent, len(batch.actions)))
+            self.evaluator.submit(batch, _Sent(self, requests, len(batch.actions)))
 
     def _step(
-        self, rows: npt.NDArray[np.void], priors: npt.NDArray[Any], wdl: npt.NDArray[np.float32]
+        self, requests: npt.NDArray[np.void], priors: npt.NDArray[Any], wdl: npt.NDArray[np.float32]
     ) -> None:
-        """Make one kernel call for `rows` (ROW[n]), `priors [sum of counts]`, `wdl [n, 3]`; then wake
+        """Make one kernel call for `requests` (REQUEST[n]), `priors [sum of counts]`, `wdl [n, 3]`; then wake
         finished searches."""
         try:
-            stopped = self.forest.step(rows, priors, wdl)
+            results = self.forest.step(requests, priors, wdl)
         except Exception as error:  # compilation failed: no search may wait forever
-            for slot in rows["slot"].tolist():
+            for slot in requests["slot"].tolist():
                 self._fail(slot, error)
             raise
-        for index, became in stopped:
-            row = rows[index]
-            slot = int(row["slot"])
-            if became in (DONE, EXPANDED):
+        for index, result in results:
+            request = requests[index]
+            slot = int(request["slot"])
+            if result in (DONE, EXPANDED):
                 future = self._waiting.pop(slot, None)
                 if future is not None and not future.done():
                     future.set_result(None)
-            elif became == MISFIT:
+            elif result == MISFIT:
                 self._fail(slot, BadEvaluation("an answer has not one prior for each legal action"))
-            elif became in (AGAIN, NO_ROW, GROW):
+            elif result in (AGAIN, OUTBOX_FULL, GROW):
                 # Try again in the next turn: the work of one call is limited, or space or the outbox was
                 # full.
-                (self._roots if row["what"] == OPEN_ROOT else self._selecting).append(slot)
+                (self._roots if request["command"] == REQUEST_ROOT else self._selecting).append(slot)
                 self._schedule_turn()
             else:  # the answer came twice, or after its search was given up
-                assert became == STALE
+                assert result == STALE
 
     def _fail(self, slot: int, error: Exception) -> None:
         # Other leaves of the tree may be in flight; their answers must be ignored.
@@ -157,41 +158,42 @@ class SearchPool:
 
     # ---- To the evaluator and back ------------------------------------------------------------
 
-    def answered(self, rows: npt.NDArray[np.void], total: int, evaluations: Evaluations) -> None:
-        """Take the evaluations of `rows` (ROW[n]), which have `total` legal actions altogether."""
+    def answered(self, requests: npt.NDArray[np.void], total: int, evaluations: Evaluations) -> None:
+        """Take the evaluations of `requests` (REQUEST[n]), which have `total` legal actions altogether."""
         if evaluations.version != self._version:  # new weights answer now: the cache is outdated
             self._version = evaluations.version
             self.forest.forget_evaluations()
         if len(evaluations.priors) != total:
             text = f"an answer has {len(evaluations.priors)} priors for {total} legal actions"
-            self.failed(rows, BadEvaluation(text))
+            self.failed(requests, BadEvaluation(text))
             return
-        self._step(rows, evaluations.priors, evaluations.wdl)
+        self._step(requests, evaluations.priors, evaluations.wdl)
         # An answer usually leads to new leaves, which are sent at the end of this turn.
-        if self.forest.outbox.used[0]:
+        if self.forest.has_leaves:
             self._schedule_turn()
 
-    def failed(self, rows: npt.NDArray[np.void], error: Exception) -> None:
-        """Note that these `rows` (ROW[n]) will never be answered."""
-        for row in rows:
+    def failed(self, requests: npt.NDArray[np.void], error: Exception) -> None:
+        """Note that these `requests` (REQUEST[n]) will never be answered."""
+        for request in requests:
             # By now another search may use the slot; its leaves have other tickets.
-            if self.forest.arrays.pending[row["slot"], row["leaf"]]["ticket"] == row["ticket"]:
-                self._fail(int(row["slot"]), error)
+            pending = self.forest.arrays.pending[request["slot"], request["leaf"]]
+            if pending["ticket"] == request["ticket"]:
+                self._fail(int(request["slot"]), error)
 
 
 class _Sent:
-    """The reply to leaves that a pool has submitted: their `rows` (ROW[n]), and their total number of legal
-    actions."""
+    """The reply to leaves that a pool has submitted: their `requests` (REQUEST[n]), and their total number of
+    legal actions."""
 
-    def __init__(self, pool: SearchPool, rows: npt.NDArray[np.void], total: int) -> None:
-        self._pool, self._rows, self._total = pool, rows, total
+    def __init__(self, pool: SearchPool, requests: npt.NDArray[np.void], total: int) -> None:
+        self._pool, self._requests, self._total = pool, requests, total
 
     def answered(self, first: int, evaluations: Evaluations) -> None:
-        rows, total = self._rows, self._total
-        if len(evaluations.wdl) != len(rows):
-            rows = rows[first : first + len(evaluations.wdl)]
-            total = int(rows["count"].sum())
-        self._pool.answered(rows, total, evaluations)
+        requests, total = self._requests, self._total
+        if len(evaluations.wdl) != len(requests):
+            requests = requests[first : first + len(evaluations.wdl)]
+            total = int(requests["count"].sum())
+        self._pool.answered(requests, total, evaluations)
 
     def failed(self, first: int, rows: int, error: Exception) -> None:
-        self._pool.failed(self._rows[first : first + rows], error)
+        self._pool.failed(self._requests[first : first + rows], error)

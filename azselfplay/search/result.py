@@ -93,7 +93,7 @@ def result_of_visits(tree: SearchTree) -> SearchResult:
     """Return the result of a search whose policy target is the visits of its root, without those of moves
     proven to be worse."""
     edges, settings = tree.edges_of(0), tree.settings
-    left, value = tree.open_visits()
+    left, value = tree.visits_without_losses()
     actions, visits = listed(edges["action"], left)
     is_secure = settings.moves.final_move == "secure"
     return SearchResult(

@@ -2,9 +2,10 @@
 
 A step walks from the root to a leaf with the functions of the selection, which are bound like the rules. An
 end of a game or a cached position is backed up at once, and the next simulation starts; any other leaf is
-written to the outbox and waits. Edges count their leaves in flight separately: visits and value_sum contain
-only finished simulations. So a tree may be read at any time, and giving up a leaf costs nothing. The
-selection treats leaves in flight as visits that do not change the mean (WU-UCT, arXiv 1810.11755).
+written to the outbox, and is in flight from then on. Edges count their leaves in flight separately: visits
+and value_sum contain only finished simulations. So a tree may be read at any time, and giving up a leaf costs
+nothing. The selection treats leaves in flight as visits that do not change the mean (WU-UCT, arXiv
+1810.11755).
 
 One trick makes this fast. A message of answers steps dozens of trees one after the other. None of them is in
 the processor's caches, because the trees of 512 games of chess take hundreds of megabytes. But it is known
@@ -42,19 +43,19 @@ from azselfplay.search.layout import (
     EDGE,
     EXPANDED,
     GROW,
+    IN_FLIGHT,
     MISFIT,
-    NO_ROW,
-    OPEN_ROOT,
+    OUTBOX_FULL,
+    REQUEST_ROOT,
     SELECT,
     SETTLE,
     STALE,
     TERMINAL,
-    WAITING,
     ForestArrays,
     Outbox,
     Tree,
 )
-from azselfplay.search.tree_kernel import backup, expand, expand_win, prove, winning_edge
+from azselfplay.search.tree_kernel import backup, expand, expand_win, prove, proven_win_edge
 
 LEAF, ENDED, COLLIDED = 0, 1, 2
 """How a simulation ends: at a leaf to evaluate, at the end of a game, or at a leaf that is already in
@@ -109,17 +110,17 @@ def evaluate(
 
 @kernel
 def expand_backup_select(
-    forest: ForestArrays, rows: Any, priors: Any, wdl: Any, out: Outbox, status: Any
+    forest: ForestArrays, requests: Any, priors: Any, wdl: Any, out: Outbox, results: Any
 ) -> int:
-    """Step the tree of each of `rows` (ROW[n]) as its `what` says, and write the results to `status` int8[n].
-    Returns how many results are not WAITING.
+    """Carry out each of `requests` (REQUEST[n]), and write the results to `results` int8[n]. Returns how many
+    of them are not IN_FLIGHT.
 
-    priors float32[sum of counts] and wdl float32[n, 3] are those of the rows that bring an evaluation.
+    priors float32[sum of counts] and wdl float32[n, 3] are those of the requests that bring an evaluation.
     """
-    begin, stopped = 0, 0
-    for k in range(len(rows)):
-        fetch_ahead(forest, rows, k)
-        slot, what = rows[k].slot, rows[k].what
+    begin, not_in_flight = 0, 0
+    for k in range(len(requests)):
+        fetch_ahead(forest, requests, k)
+        slot, command = requests[k].slot, requests[k].command
         tree = Tree(
             forest.parameters,
             forest.states[slot : slot + 1],
@@ -128,57 +129,57 @@ def expand_backup_select(
             forest.root_noise[slot],
             forest.plan[slot],
         )
-        found = DONE
-        if what == OPEN_ROOT:
-            found = open_root(forest, tree, slot, out)
-        elif what != SELECT:
-            end = begin + rows[k].count
+        result = DONE
+        if command == REQUEST_ROOT:
+            result = request_root(forest, tree, slot, out)
+        elif command != SELECT:
+            end = begin + requests[k].count
             value = float(wdl[k, 0] - wdl[k, 2])
-            found = expand_backup(forest, tree, rows[k], priors[begin:end], value)
-            # Only rows that bring an evaluation have priors in the message.
+            result = expand_backup(forest, tree, requests[k], priors[begin:end], value)
+            # Only requests that bring an evaluation have priors in the message.
             begin = end
         # An engine first settles all answers, and then selects once (`search.leaf_parallel`).
-        if found == DONE and what != SETTLE:
-            found = select(forest, tree, slot, out)
-        status[k] = found
-        stopped += found != WAITING
-    return stopped
+        if result == DONE and command != SETTLE:
+            result = select(forest, tree, slot, out)
+        results[k] = result
+        not_in_flight += result != IN_FLIGHT
+    return not_in_flight
 
 
 @kernel
-def open_root(forest: ForestArrays, tree: Tree, slot: int, out: Outbox) -> int:
+def request_root(forest: ForestArrays, tree: Tree, slot: int, out: Outbox) -> int:
     """Request the evaluation of the root, which must not be the end of the game."""
     positions, pending, history = tree.state[0].positions, forest.pending[slot, 0], forest.history[slot]
     # If the outbox is full, the caller tries again in the next turn, after emptying it.
-    if out.used[0] == len(out.counts):
-        return NO_ROW
+    if out.used[0].rows == len(out.counts):
+        return OUTBOX_FULL
     pending.depth = 0
     pending.count = legal_actions(history, positions, forest.actions[slot, 0])
     pending.mover = side_to_move(history[positions - 1])
-    encode(history, positions, forest.settings[0].history, out.features[out.used[0]])
-    return WAITING if send(forest, tree, slot, 0, out) else EXPANDED
+    encode(history, positions, forest.settings[0].history, out.features[out.used[0].rows])
+    return IN_FLIGHT if send(forest, tree, slot, 0, out) else EXPANDED
 
 
 @kernel
-def expand_backup(forest: ForestArrays, tree: Tree, row: Any, priors: Any, value: float) -> int:
-    """Give the leaf of `row` (ROW) its evaluation, `priors [n]` over its legal actions and `value` for its
-    side to move. Returns EXPANDED for the root, WAITING if other leaves of the tree wait, else DONE; STALE or
-    MISFIT if the answer is not taken."""
-    slot, leaf = row.slot, row.leaf
+def expand_backup(forest: ForestArrays, tree: Tree, request: Any, priors: Any, value: float) -> int:
+    """Give the leaf of `request` (REQUEST) its evaluation, `priors [n]` over its legal actions and `value`
+    for its side to move. Returns EXPANDED for the root, IN_FLIGHT if other leaves of the tree are in
+    flight, else DONE; STALE or MISFIT if the answer is not taken."""
+    slot, leaf = request.slot, request.leaf
     state, pending, path = tree.state[0], forest.pending[slot, leaf], forest.paths[slot, leaf]
-    if pending.ticket != row.ticket:
+    if pending.ticket != request.ticket:
         return STALE
     if pending.count != len(priors):  # the answer of another network, or a damaged message
         return MISFIT
     pending.ticket = 0  # if the same answer comes again, it is STALE
-    state.waiting -= 1
+    state.in_flight -= 1
     mark(tree.edges, path, pending.depth, -1)
     settle(tree, path, forest.actions[slot, leaf], pending, priors, value)
     if len(forest.cached_priors) > 0:
-        insert(forest.cache_entries, forest.cached_priors, forest.cache, pending, priors, value)
+        insert(forest.cache_entries, forest.cached_priors, forest.counters, pending, priors, value)
     if pending.depth == 0:
         return EXPANDED
-    return WAITING if state.waiting > 0 else DONE
+    return IN_FLIGHT if state.in_flight > 0 else DONE
 
 
 @kernel
@@ -189,15 +190,15 @@ def select(forest: ForestArrays, tree: Tree, slot: int, out: Outbox) -> int:
     # A small tree gets few leaves, because each is selected without knowing the values of the others.
     wanted = max(1, min(settings.most_leaves, state.root_visits // VISITS_A_LEAF))
     walks = 0
-    while state.waiting < wanted and state.remaining > 0 and walks < MOST_WALKS:
-        more = state.waiting + 1  # each leaf in flight will need a node and its edges
+    while state.in_flight < wanted and state.remaining > 0 and walks < MOST_WALKS:
+        more = state.in_flight + 1  # each leaf in flight will need a node and its edges
         if state.nodes + more > len(tree.nodes) or state.edges + more * settings.max_legal > len(tree.edges):
-            return WAITING if state.waiting > 0 else GROW
-        if out.used[0] == len(out.counts):
-            return WAITING if state.waiting > 0 else NO_ROW
+            return IN_FLIGHT if state.in_flight > 0 else GROW
+        if out.used[0].rows == len(out.counts):
+            return IN_FLIGHT if state.in_flight > 0 else OUTBOX_FULL
         walks += 1
-        # Leaves are selected only when none waits, so the places from here on are free.
-        leaf = state.waiting
+        # Leaves are selected only when none is in flight, so the places from here on are free.
+        leaf = state.in_flight
         path, pending = forest.paths[slot, leaf], forest.pending[slot, leaf]
         end, depth = descend(tree, path, history)
         if end == COLLIDED:  # this leaf is already in flight: do not request it twice
@@ -206,18 +207,18 @@ def select(forest: ForestArrays, tree: Tree, slot: int, out: Outbox) -> int:
         pending.depth = depth
         if end == ENDED:
             continue
-        if open_leaf(forest, tree, path, history, forest.actions[slot, leaf], pending) == LEAF:
+        if examine_leaf(forest, tree, path, history, forest.actions[slot, leaf], pending) == LEAF:
             # `descend` has left the positions of the path behind those of the game.
-            encode(history, state.positions + depth, settings.history, out.features[out.used[0]])
+            encode(history, state.positions + depth, settings.history, out.features[out.used[0].rows])
             send(forest, tree, slot, leaf, out)
-    if state.waiting > 0:
-        return WAITING
+    if state.in_flight > 0:
+        return IN_FLIGHT
     return AGAIN if state.remaining > 0 else DONE
 
 
 @kernel
 def descend(tree: Tree, path: Any, history: Any) -> tuple[int, int]:
-    """Select edges from the root down to a leaf, and write them to `path` (STEP[max_plies + 1]). Returns
+    """Select edges from the root down to a leaf, and write them to `path` (PATH_EDGE[max_plies + 1]). Returns
     (LEAF, ENDED or COLLIDED, number of edges on the path). Where the value is known (ENDED), it is backed up.
 
     Nodes store no positions. The moves are replayed, and their positions appended to the game's in `history`
@@ -225,7 +226,7 @@ def descend(tree: Tree, path: Any, history: Any) -> tuple[int, int]:
     """
     node, depth, positions, solves = 0, 0, tree.state[0].positions, tree.state[0].solves
     # Once the root is proven won, only the winning move gets further visits.
-    edge = winning_edge(tree) if solves and tree.nodes[0].proof > 0 else -1
+    edge = proven_win_edge(tree) if solves and tree.nodes[0].proof > 0 else -1
     if edge < 0:
         edge = choose_root(tree)
     while True:
@@ -250,8 +251,10 @@ def descend(tree: Tree, path: Any, history: Any) -> tuple[int, int]:
 
 
 @kernel
-def open_leaf(forest: ForestArrays, tree: Tree, path: Any, history: Any, actions: Any, pending: Any) -> int:
-    """Examine the position at the end of `path` (STEP[max_plies + 1]), which has `pending.depth` edges.
+def examine_leaf(
+    forest: ForestArrays, tree: Tree, path: Any, history: Any, actions: Any, pending: Any
+) -> int:
+    """Examine the position at the end of `path` (PATH_EDGE[max_plies + 1]), which has `pending.depth` edges.
     Returns LEAF, or ENDED after backing up the game's end. A game that reaches the ply cap is a draw, as in
     self-play.
 
@@ -285,7 +288,7 @@ def open_leaf(forest: ForestArrays, tree: Tree, path: Any, history: Any, actions
 @kernel
 def wins_ahead(forest: ForestArrays, tree: Tree, path: Any, history: Any, actions: Any, pending: Any) -> bool:
     """Return whether a legal action (`actions`: uint16[max_legal]) of the leaf `pending` wins at once. If so,
-    the leaf has become a proven node and has been backed up. `path` and `history` as in `open_leaf`."""
+    the leaf has become a proven node and has been backed up. `path` and `history` as in `examine_leaf`."""
     wins, depth = forest.replies[0], pending.depth
     positions = tree.state[0].positions + depth
     count = wins_among(history, positions, actions[: pending.count], wins, forest.replies[1])
@@ -300,51 +303,51 @@ def wins_ahead(forest: ForestArrays, tree: Tree, path: Any, history: Any, action
 @kernel
 def send(forest: ForestArrays, tree: Tree, slot: int, leaf: int, out: Outbox) -> bool:
     """Send a leaf; its features are in the next row of the outbox already. If its evaluation is cached, or
-    the forest has a network of its own, settle it at once instead. Returns True if the leaf waits."""
+    the forest has a network of its own, settle it at once instead. Returns True if the leaf is in flight."""
     state, pending = tree.state[0], forest.pending[slot, leaf]
     path, actions = forest.paths[slot, leaf], forest.actions[slot, leaf]
-    row, at, count = out.used[0], out.used[1], pending.count
+    row, at, count = out.used[0].rows, out.used[0].actions, pending.count
     if len(forest.cached_priors) > 0:
         write_key(out.features[row], actions, count, pending)
-        way = find(forest.cache_entries, forest.cache[0].written, len(forest.cached_priors), pending)
+        way = find(forest.cache_entries, forest.counters[0].written, len(forest.cached_priors), pending)
         if way != NOTHING:
             entry = forest.cache_entries[int(pending.key_1 % np.uint64(len(forest.cache_entries))), way]
             begin = entry.place % len(forest.cached_priors)
             cached = forest.cached_priors[begin : begin + count]
-            forest.cache[0].hits += 1
+            forest.counters[0].hits += 1
             settle(tree, path, actions, pending, cached, np.float64(entry.value))
             return False
     if EVALUATES:  # a compile-time constant: the other branch is not in the machine code
         priors, wdl, history = forest.priors[:count], forest.wdl, forest.settings[0].history
         evaluate(forest.weights, out.features[row], history, actions[:count], count, priors, wdl)
         value = float(wdl[0] - wdl[2])
-        out.used[2] += 1
+        forest.counters[0].evaluated += 1
         settle(tree, path, actions, pending, priors, value)
         if len(forest.cached_priors) > 0:
-            insert(forest.cache_entries, forest.cached_priors, forest.cache, pending, priors, value)
+            insert(forest.cache_entries, forest.cached_priors, forest.counters, pending, priors, value)
         return False
-    # Only from here on the leaf is in flight: one that was settled above never waited.
+    # Only from here on the leaf is in flight: one that was settled above never was.
     state.ticket += 1
     pending.ticket = state.ticket
     mark(tree.edges, path, pending.depth, 1)
-    state.waiting += 1
-    out.rows[row].slot = slot
-    out.rows[row].leaf = leaf
-    out.rows[row].ticket = state.ticket
-    out.rows[row].count = count
-    out.rows[row].what = ANSWER
+    state.in_flight += 1
+    out.requests[row].slot = slot
+    out.requests[row].leaf = leaf
+    out.requests[row].ticket = state.ticket
+    out.requests[row].count = count
+    out.requests[row].command = ANSWER
     out.counts[row] = count
     for i in range(count):
         out.actions[at + i] = actions[i]
-    out.used[0] = row + 1
-    out.used[1] = at + count
+    out.used[0].rows = row + 1
+    out.used[0].actions = at + count
     return True
 
 
 @kernel
 def settle(tree: Tree, path: Any, actions: Any, pending: Any, priors: Any, value: float) -> None:
-    """Expand the leaf `pending` (PENDING) at the end of `path` (STEP[max_plies + 1]) with its `priors [n]`
-    over its legal `actions [n]`, and back up `value`. The leaf must not be in flight (any more)."""
+    """Expand the leaf `pending` (PENDING) at the end of `path` (PATH_EDGE[max_plies + 1]) with its `priors
+    [n]` over its legal `actions [n]`, and back up `value`. The leaf must not be in flight (any more)."""
     node = expand(tree, actions, priors, pending.mover)
     if pending.depth == 0:  # the root's evaluation is one visit, but no simulation
         tree.state[0].root_visits = 1
@@ -356,8 +359,8 @@ def settle(tree: Tree, path: Any, actions: Any, pending: Any, priors: Any, value
 
 @kernel
 def back_up_known(tree: Tree, path: Any, pending: Any, value: float) -> None:
-    """Back up the `value` of the leaf `pending` (PENDING) at the end of `path` (STEP[max_plies + 1]), or the
-    result that was proven for a node above it while it was in flight."""
+    """Back up the `value` of the leaf `pending` (PENDING) at the end of `path` (PATH_EDGE[max_plies + 1]), or
+    the result that was proven for a node above it while it was in flight."""
     if tree.state[0].solves:
         for i in range(1, pending.depth):
             node = path[i].node
@@ -370,15 +373,15 @@ def back_up_known(tree: Tree, path: Any, pending: Any, value: float) -> None:
 
 @kernel
 def mark(edges: Any, path: Any, depth: int, change: int) -> None:
-    """Add `change` to `in_flight` of each of `edges` (EDGE[edge_room]) on `path` (STEP[depth])."""
+    """Add `change` to `in_flight` of each of `edges` (EDGE[edge_room]) on `path` (PATH_EDGE[depth])."""
     for i in range(depth):
         edges[path[i].edge].in_flight += change
 
 
 @kernel
 def give_up(edges: Any, paths: Any, pending: Any, state: Any) -> None:
-    """Give up the waiting leaves of a tree, as if their simulations had never begun. `edges` EDGE[edge_room],
-    `paths` STEP[L, max_plies + 1], `pending` PENDING[L], `state` STATE[1]."""
+    """Give up the leaves in flight of a tree, as if their simulations had never begun. `edges`
+    EDGE[edge_room], `paths` PATH_EDGE[L, max_plies + 1], `pending` PENDING[L], `state` STATE[1]."""
     for leaf in range(len(pending)):
         if pending[leaf].ticket != 0:
             mark(edges, paths[leaf], pending[leaf].depth, -1)
@@ -386,27 +389,27 @@ def give_up(edges: Any, paths: Any, pending: Any, state: Any) -> None:
             # The evaluation of the root does not count as a simulation.
             if pending[leaf].depth > 0:
                 state[0].remaining += 1  # this simulation will be run again
-    state[0].waiting = 0
+    state[0].in_flight = 0
 
 
 # ---- Fetching memory ahead --------------------------------------------------------------------------
 
 
 @kernel
-def fetch_ahead(forest: ForestArrays, rows: Any, k: int) -> None:
-    """Prefetch the memory that the next three rows after row `k` of `rows` (ROW[n]) will read."""
-    if k + 3 < len(rows):
-        fetch_first(forest, rows[k + 3])
-    if k + 2 < len(rows):
-        fetch_path(forest, rows[k + 2])
-    if k + 1 < len(rows):
-        fetch_edges(forest, rows[k + 1])
+def fetch_ahead(forest: ForestArrays, requests: Any, k: int) -> None:
+    """Prefetch the memory that the next three after request `k` of `requests` (REQUEST[n]) will read."""
+    if k + 3 < len(requests):
+        fetch_first(forest, requests[k + 3])
+    if k + 2 < len(requests):
+        fetch_path(forest, requests[k + 2])
+    if k + 1 < len(requests):
+        fetch_edges(forest, requests[k + 1])
 
 
 @kernel
-def fetch_first(forest: ForestArrays, row: Any) -> None:
-    """Prefetch, three rows before `row` (ROW): the state of its search, its leaf and its root."""
-    slot, leaf = row.slot, row.leaf
+def fetch_first(forest: ForestArrays, request: Any) -> None:
+    """Prefetch, three requests before `request` (REQUEST): the state of its search, its leaf and its root."""
+    slot, leaf = request.slot, request.leaf
     prefetch(forest.states, slot)
     prefetch(forest.pending[slot], leaf)
     prefetch(forest.paths[slot, leaf], 0)
@@ -419,10 +422,10 @@ def fetch_first(forest: ForestArrays, row: Any) -> None:
 
 
 @kernel
-def fetch_path(forest: ForestArrays, row: Any) -> None:
-    """Prefetch, two rows before `row` (ROW): the nodes on the leaf's path, and the space into which the leaf
-    is expanded."""
-    slot, leaf = row.slot, row.leaf
+def fetch_path(forest: ForestArrays, request: Any) -> None:
+    """Prefetch, two requests before `request` (REQUEST): the nodes on the leaf's path, and the space into
+    which the leaf is expanded."""
+    slot, leaf = request.slot, request.leaf
     state, path, pending = forest.states[slot], forest.paths[slot, leaf], forest.pending[slot, leaf]
     for i in range(1, pending.depth):
         prefetch(forest.nodes[slot], path[i].node)
@@ -436,9 +439,9 @@ def fetch_path(forest: ForestArrays, row: Any) -> None:
 
 
 @kernel
-def fetch_edges(forest: ForestArrays, row: Any) -> None:
-    """Prefetch, one row before `row` (ROW): the edges of the nodes on the leaf's path."""
-    slot, leaf = row.slot, row.leaf
+def fetch_edges(forest: ForestArrays, request: Any) -> None:
+    """Prefetch, one request before `request` (REQUEST): the edges of the nodes on the leaf's path."""
+    slot, leaf = request.slot, request.leaf
     path = forest.paths[slot, leaf]
     for i in range(1, forest.pending[slot, leaf].depth):
         node = forest.nodes[slot, path[i].node]

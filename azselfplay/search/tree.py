@@ -33,6 +33,33 @@ class NetView(NamedTuple):
     """The network's value, for the side to move, in [-1, 1]."""
 
 
+class _Views(NamedTuple):
+    """Views of a tree's arrays, valid until the forest grows. Reading a number through a view of a field
+    takes a third of the time of reading a record's field."""
+
+    arrays: Tree
+    state: Any
+    """STATE; fields that are read often follow."""
+    nodes: npt.NDArray[np.int32]
+    root_visits: npt.NDArray[np.int32]
+    remaining: npt.NDArray[np.int32]
+    depth_sum: npt.NDArray[np.int64]
+    deepest: npt.NDArray[np.int32]
+    first_edges: npt.NDArray[np.int32]
+    """[node_room], as the next two."""
+    edge_counts: npt.NDArray[np.uint16]
+    proofs: npt.NDArray[np.int16]
+    history: npt.NDArray[np.uint64]
+    """[max_plies + 2, state_words]"""
+
+
+def _views_of(forest: Forest, slot: int) -> _Views:
+    arrays = forest.tree(slot)
+    fields = (arrays.state[name] for name in ("nodes", "root_visits", "remaining", "depth_sum", "deepest"))
+    of_nodes = (arrays.nodes[name] for name in ("first_edge", "edge_count", "proof"))
+    return _Views(arrays, arrays.state[0], *fields, *of_nodes, forest.arrays.history[slot])
+
+
 class SearchTree:
     """The search tree of one game, used for all its moves. To free its slot, call `close`, or use the tree as
     a context manager."""
@@ -52,7 +79,8 @@ class SearchTree:
         self._reason = 0
         """Index of the end reason of the position at the root."""
         self._visits_before = 0
-        self._generation = -1
+        self._generation = forest.generation
+        self._views_now = _views_of(forest, self.slot)
         self.state_of_search["random"] = 0  # another game may have used the slot
 
     def __enter__(self) -> SearchTree:
@@ -69,40 +97,31 @@ class SearchTree:
             self.forest.release(self.slot)
             self.slot = self._generation = -1
 
-    # ---- Its arrays: views, valid until the forest grows -----------------------------------------
+    # ---- Its arrays -----------------------------------------------------------------------------
 
-    def _look(self) -> None:
+    @property
+    def _views(self) -> _Views:
+        """Views of the tree's arrays. They are made anew when the forest has grown."""
         if self._generation != self.forest.generation:
             if self.slot < 0:
                 raise RuntimeError("this tree is closed: its slot may be another game's")
             self._generation = self.forest.generation
-            self._arrays = self.forest.tree(self.slot)
-            self._state = self._arrays.state[0]
-            # Reading a number through a view of a field takes a third of the time of reading a record's
-            # field.
-            nodes = self._arrays.nodes
-            self._first_edges, self._edge_counts = nodes["first_edge"], nodes["edge_count"]
-            self._proofs, self._nodes_in_use = nodes["proof"], self._arrays.state["nodes"]
-            self._visits, self._depths = self._arrays.state["root_visits"], self._arrays.state["depth_sum"]
-            self._deepest, self._remaining = self._arrays.state["deepest"], self._arrays.state["remaining"]
-            self._history_view: npt.NDArray[np.uint64] = self.forest.arrays.history[self.slot]
+            self._views_now = _views_of(self.forest, self.slot)
+        return self._views_now
 
     @property
     def arrays(self) -> Tree:
-        """The arrays of this tree that kernels take."""
-        self._look()
-        return self._arrays
+        """The arrays of this tree that kernels take, valid until the forest grows."""
+        return self._views.arrays
 
     @property
     def state_of_search(self) -> Any:
-        """STATE of this tree."""
-        self._look()
-        return self._state
+        """STATE of this tree, valid until the forest grows."""
+        return self._views.state
 
     @property
     def _history(self) -> npt.NDArray[np.uint64]:
-        self._look()
-        return self._history_view
+        return self._views.history
 
     # ---- The game -----------------------------------------------------------------------------
 
@@ -182,8 +201,7 @@ class SearchTree:
     @property
     def is_expanded(self) -> bool:
         """Whether the root has been evaluated."""
-        self._look()
-        return bool(self._nodes_in_use[0])
+        return bool(self._views.nodes[0])
 
     def root_leaf(self) -> LeafBatch:
         """Return the root as a leaf to evaluate: a batch of one row."""
@@ -201,8 +219,7 @@ class SearchTree:
     @property
     def root_edge_count(self) -> int:
         """Return the number of legal actions at the root, which must be expanded."""
-        self._look()
-        return int(self._edge_counts[0])
+        return int(self._views.edge_counts[0])
 
     def mix_noise(self, noise: npt.NDArray[np.float64], share: float) -> None:
         """Mix `noise [n]`, one number per legal action, summing to 1, into the priors of the root."""
@@ -240,31 +257,31 @@ class SearchTree:
     @property
     def remaining(self) -> int:
         """Simulations that this search may still run."""
-        self._look()
-        return int(self._remaining[0])
+        return int(self._views.remaining[0])
 
     def begin(self) -> None:
         """Prepare a search of `simulations` new simulations."""
-        self.state_of_search["has_noise"] = 0
-        self._remaining[0] = self.settings.search.simulations
+        views = self._views
+        views.state["has_noise"] = 0
+        views.remaining[0] = self.settings.search.simulations
         self.forest.selection.begin(self)
-        self._depths[0] = self._deepest[0] = 0
+        views.depth_sum[0] = views.deepest[0] = 0
         # Read after `selection.begin`, which may drop a kept subtree.
-        self._visits_before = int(self._visits[0])
+        self._visits_before = int(views.root_visits[0])
 
     def mean_and_max_depth(self) -> tuple[float, int]:
         """Return (mean, largest) depth of the simulations since `begin`, in plies."""
-        self._look()
-        simulations = int(self._visits[0]) - self._visits_before
-        return int(self._depths[0]) / max(1, simulations), int(self._deepest[0])
+        views = self._views
+        simulations = int(views.root_visits[0]) - self._visits_before
+        return int(views.depth_sum[0]) / max(1, simulations), int(views.deepest[0])
 
     # ---- Results ------------------------------------------------------------------------------
 
     def edges_of(self, node: int) -> npt.NDArray[np.void]:
         """Return EDGE[n] of a node, in the order of the rules: a view, valid until the next move."""
-        edges = self.arrays.edges
-        first = int(self._first_edges[node])
-        return edges[first : first + int(self._edge_counts[node])]
+        views = self._views
+        first = int(views.first_edges[node])
+        return views.arrays.edges[first : first + int(views.edge_counts[node])]
 
     def principal_variation(self, first_action: int | None = None) -> list[int]:
         """Return the line of most visited actions from the root on; ties go to the lowest action, as for the
@@ -307,16 +324,17 @@ class SearchTree:
     def proof(self) -> int:
         """Return the plies to the proven win of the side to move, minus the plies to its proven loss, or
         0."""
-        return int(self._proofs[0]) if self.is_expanded else 0
+        views = self._views
+        return int(views.proofs[0]) if views.nodes[0] else 0
 
-    def open_visits(self) -> tuple[npt.NDArray[np.int32], float]:
+    def visits_without_losses(self) -> tuple[npt.NDArray[np.int32], float]:
         """Return ([n] visits of the root's edges, `root_value`), both without the visits of moves that are
         proven to lose: nobody would play them, so they say nothing about the position. If no other move has
         visits, the one with the largest prior counts as visited once. The root is not proven."""
         visits: npt.NDArray[np.int32] = self.edges_of(0)["visits"].copy()
         if not self.settings.search.solver:
             return visits, self.root_value()
-        return visits, self._kernels.open_visits(self.arrays, visits)
+        return visits, self._kernels.visits_without_losses(self.arrays, visits)
 
     def edge_proofs(self, node: int) -> list[int]:
         """Return the proof of each edge of a node, for the side to move there."""

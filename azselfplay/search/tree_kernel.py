@@ -48,7 +48,8 @@ def expand(tree: Tree, actions: Any, priors: Any, mover: int) -> int:
 
 @kernel
 def backup(tree: Tree, path: Any, depth: int, value: float, mover: int) -> None:
-    """Add a leaf's `value`, for the player `mover`, to every edge of `path` (STEP[depth]) and to the root."""
+    """Add a leaf's `value`, for the player `mover`, to every edge of `path` (PATH_EDGE[depth]) and to the
+    root."""
     state = tree.state[0]
     for i in range(depth):
         edge = path[i].edge
@@ -92,7 +93,7 @@ def edge_proof(tree: Tree, node: int, edge: int) -> int:
 def node_proof(tree: Tree, node: int) -> int:
     """Return the proof of `node` for its side to move: the quickest win; the slowest loss if every edge is a
     proven loss; else 0. A single edge without proof prevents the proof of a loss."""
-    win, loss, open_edges = 0, 0, 0
+    win, loss, unproven = 0, 0, 0
     first = tree.nodes[node].first_edge
     for edge in range(first, first + tree.nodes[node].edge_count):
         known = edge_proof(tree, node, edge)
@@ -101,15 +102,15 @@ def node_proof(tree: Tree, node: int) -> int:
         elif known < 0:
             loss = min(loss, known)
         elif known == 0:
-            open_edges += 1
+            unproven += 1
     if win > 0:
         return win
-    return 0 if open_edges > 0 else loss
+    return 0 if unproven > 0 else loss
 
 
 @kernel
 def prove(tree: Tree, path: Any, depth: int) -> None:
-    """Propagate the proof found at the end of `path` (STEP[depth]) towards the root."""
+    """Propagate the proof found at the end of `path` (PATH_EDGE[depth]) towards the root."""
     for i in range(depth - 1, -1, -1):
         node = path[i].node
         known = node_proof(tree, node)
@@ -123,8 +124,8 @@ def prove(tree: Tree, path: Any, depth: int) -> None:
 
 @kernel
 def correct(tree: Tree, path: Any, depth: int, known: int) -> None:
-    """Correct the values above the node at path[depth] (STEP), whose proof is now `known`: all its earlier
-    visits count as if they had found the proven result, in the edge that leads to it and in all edges
+    """Correct the values above the node at path[depth] (PATH_EDGE), whose proof is now `known`: all its
+    earlier visits count as if they had found the proven result, in the edge that leads to it and in all edges
     above."""
     node, above, edge = path[depth].node, path[depth - 1].node, path[depth - 1].edge
     mover = tree.nodes[above].mover
@@ -147,7 +148,7 @@ def is_lost(tree: Tree, node: int, edge: int) -> bool:
 
 
 @kernel
-def open_visits(tree: Tree, visits: Any) -> float:
+def visits_without_losses(tree: Tree, visits: Any) -> float:
     """Write the visits of the root's edges to `visits` (int32[n]), but 0 for proven losses. If no other edge
     has visits, the one with the largest prior gets one. Returns the root's value without the visits of proven
     losses. The root is not proven, so some edge is not."""
@@ -167,7 +168,7 @@ def open_visits(tree: Tree, visits: Any) -> float:
 
 
 @kernel
-def winning_edge(tree: Tree) -> int:
+def proven_win_edge(tree: Tree) -> int:
     """Return the root's edge with the quickest proven win among the edges that are not BLOCKED, or -1."""
     best, quickest = -1, 0
     first = tree.nodes[0].first_edge
@@ -233,7 +234,7 @@ def view_of_net(tree: Tree, actions: Any, priors: Any) -> float:
 
 
 @kernel
-def winning_edges(tree: Tree, history: Any, replies: Any, found: Any) -> int:
+def immediate_wins(tree: Tree, history: Any, replies: Any, found: Any) -> int:
     """Write the root's edges that win at once to `found` (int32[max_legal]). Returns their number. `history`
     uint64[max_plies + 2, state_words]; `replies` uint16[2, max_legal] is scratch."""
     first, edges = tree.nodes[0].first_edge, tree.nodes[0].edge_count
@@ -256,18 +257,18 @@ def winning_edges(tree: Tree, history: Any, replies: Any, found: Any) -> int:
 def view_and_wins(
     tree: Tree, history: Any, replies: Any, actions: Any, priors: Any, found: Any
 ) -> tuple[float, int]:
-    """Do `winning_edges` and `view_of_net` in one call, because a call from Python takes longer than either.
+    """Do `immediate_wins` and `view_of_net` in one call, because a call from Python takes longer than either.
     The arrays are theirs. Returns (the network's value, number of edges that win at once)."""
-    wins = winning_edges(tree, history, replies, found)
+    wins = immediate_wins(tree, history, replies, found)
     return view_of_net(tree, actions, priors), wins
 
 
 @kernel
 def visit_win(tree: Tree, history: Any, replies: Any, found: Any, path: Any) -> None:
     """Visit the first edge of the root that wins at once and is not BLOCKED, as a simulation through it
-    would, unless it was visited before. The arrays are those of `winning_edges`; `path`: STEP[1] or longer,
-    scratch."""
-    for i in range(winning_edges(tree, history, replies, found)):
+    would, unless it was visited before. The arrays are those of `immediate_wins`; `path`: PATH_EDGE[1] or
+    longer, scratch."""
+    for i in range(immediate_wins(tree, history, replies, found)):
         edge = found[i]
         if tree.edges[edge].in_flight != BLOCKED:
             if tree.edges[edge].child == UNEXPANDED:

@@ -113,7 +113,7 @@ def choose_root(tree: Tree) -> int:
     """
     state, edges = tree.state[0], tree.edges
     unvisited, scale, visits = complete_values(tree, 0, float(state.root_value_sum))
-    considered_visits = tree.plan[min(visits + state.waiting, len(tree.plan) - 1)]
+    considered_visits = tree.plan[min(visits + state.in_flight, len(tree.plan) - 1)]
     first = tree.nodes[0].first_edge
     best, best_rank, best_score = -1, -1, -math.inf
     for i in range(tree.nodes[0].edge_count):

@@ -122,7 +122,7 @@ def choose_root(tree: Tree) -> int:
     state, parameters = tree.state[0], tree.parameters
     value = float(state.root_value_sum) / state.root_visits
     reduction = 0.0 if state.has_noise else parameters[FPU_REDUCTION]
-    return best_edge(tree, 0, state.root_visits + state.waiting, value, reduction)
+    return best_edge(tree, 0, state.root_visits + state.in_flight, value, reduction)
 
 
 @kernel
