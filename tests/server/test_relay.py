@@ -9,7 +9,7 @@ from scaled_examples import scaled
 from protocol.credits import BYTES_OF_KEY, LEAST_GAME_BYTES, SESSION_BYTES
 from protocol.errors import Code
 from protocol.messages import GameAck, RelayGame
-from server.bulk import GIVE_UP, LONGEST_RETRY, RELAY_AGAIN, RETRY_BUSY, Acknowledge, GameRelay, Turns
+from server.relay import GIVE_UP, LONGEST_RETRY, RELAY_AGAIN, RETRY_BUSY, Acknowledge, GameRelay, Turns
 
 A, B = b"peer-a", b"peer-b"
 UID, OTHER = b"u" * 16, b"v" * 16
