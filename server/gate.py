@@ -56,6 +56,9 @@ ATTEMPTS = 3
 log = logging.getLogger("azserver")
 
 
+# ---- Decisions -----------------------------------------------------------------------------------
+
+
 class GateReport(msgspec.Struct, frozen=True):
     """The games of a match so far, from the candidate's point of view; one JSON line each time there are
     more."""
@@ -93,7 +96,158 @@ def verdict(report: GateReport, share: float) -> bool | None:
     return False if half_points + 2 * (report.games - report.played) < enough else None
 
 
-Command = Callable[["Play"], Sequence[str]]
+class GateState(msgspec.Struct, frozen=True):
+    """The content of `weights/gate.json`."""
+
+    best: WeightsInfo
+    before: bytes
+    """sha256 of the previous best; `current.json` may still name it until an evaluator has loaded the new
+    one."""
+    newest: WeightsInfo
+    """The weights published last."""
+    candidate: WeightsInfo | None = None
+    """The candidate that plays against the best now."""
+    waiting: WeightsInfo | None = None
+    """The newest of the weights published while `candidate` plays."""
+    promoted: int = 0
+    rejected: int = 0
+    passed_over: int = 0
+    """Candidates that were replaced by a newer one before they were judged."""
+
+
+def belongs(state: GateState, current: WeightsInfo) -> bool:
+    """Return whether a saved state belongs to the current weights rather than to earlier ones."""
+    return current.sha256 in (state.best.sha256, state.before)
+
+
+@dataclass(frozen=True)
+class Play:
+    """Let these two play, then call `ended`. No other match is running."""
+
+    best: WeightsInfo
+    candidate: WeightsInfo
+
+
+@dataclass(frozen=True)
+class Judged:
+    """If `promoted`, let these weights play all games from now on. If not, they were not better, or (see
+    `reason`) could not be tried."""
+
+    info: WeightsInfo
+    report: GateReport | None
+    promoted: bool = False
+    reason: str = ""
+
+
+Instruction = GateState | Play | Judged
+"""A state is to be saved durably."""
+
+
+class Gate:
+    """The gate of one run."""
+
+    def __init__(self, best: WeightsInfo, share: float, state: GateState | None = None) -> None:
+        """`state`: what an earlier process saved. Its candidate starts again, or the newer one that waited
+        starts instead."""
+        self.state = state or GateState(best, best.sha256, best)
+        self._share = share
+        self._report: GateReport | None = None
+        self._last: GateReport | None = None
+        self._playing: Play | None = None
+        self._failed = 0
+
+    def start(self) -> list[Instruction]:
+        """Continue what an earlier process left. Call it once, before all else."""
+        state = self.state
+        if state.waiting is not None:
+            self._change(candidate=state.waiting, waiting=None, passed_over=state.passed_over + 1)
+        return [self.state, *self._play()]
+
+    def published(self, info: WeightsInfo) -> list[Instruction]:
+        """Handle new weights of the trainer that are stored."""
+        state = self.state
+        self._change(newest=info)
+        # A trainer that was restarted may publish the same weights again.
+        known = (one.sha256 for one in (state.best, state.candidate, state.waiting) if one is not None)
+        if info.sha256 in known:
+            return [self.state]
+        # No match is running, so this candidate need not wait.
+        if state.candidate is None:
+            self._change(candidate=info)
+            return [self.state, *self._play()]
+        self._change(waiting=info, passed_over=state.passed_over + (state.waiting is not None))
+        return [self.state]
+
+    def report(self, report: GateReport) -> None:
+        """Note the result of more games of the current match."""
+        self._report = report
+
+    def ended(self, reason: str = "") -> list[Instruction]:
+        """Handle the end of the match that `Play` started; `reason` says why if it broke off."""
+        played, report = self._playing, self._report
+        assert played is not None
+        better = None if report is None else verdict(report, self._share)
+        if played.best != self.state.best:  # evaluators refused that best player during the match
+            return self._play()
+        if better is None:
+            # Try again, unless a newer candidate waits.
+            self._failed += 1
+            if self._failed < ATTEMPTS and self.state.waiting is None:
+                return self._play()
+            return self._next(
+                Judged(played.candidate, None, reason=reason or "it ended before it was decided")
+            )
+        self._last, state = report, self.state
+        if better:
+            self._change(best=played.candidate, before=state.best.sha256, promoted=state.promoted + 1)
+        else:
+            self._change(rejected=state.rejected + 1)
+        return self._next(Judged(played.candidate, report, better))
+
+    def refused(self, info: WeightsInfo, current: WeightsInfo) -> list[Instruction]:
+        """Handle weights `info` that no evaluator accepts; `current` continues to play."""
+        # Only a best player that was just promoted, and that no evaluator has loaded yet, is taken back.
+        if info != self.state.best or info == current:
+            return []
+        self._change(best=current, before=current.sha256)
+        return [self.state]
+
+    def figures(self) -> dict[str, Any]:
+        """Return figures for STATUS; docs/protocol.md explains each."""
+        state, report = self.state, self._report
+        return {
+            "best": state.best.version,
+            "candidate": None if state.candidate is None else state.candidate.version,
+            "waiting": None if state.waiting is None else state.waiting.version,
+            "games": report.played if report else 0,
+            "score": round(report.score, 4) if report else None,
+            "last_score": round(self._last.score, 4) if self._last else None,
+            "promoted": state.promoted,
+            "rejected": state.rejected,
+            "passed_over": state.passed_over,
+        }
+
+    def _next(self, done: Instruction) -> list[Instruction]:
+        self._change(candidate=self.state.waiting, waiting=None)
+        # Attempts count for each candidate.
+        self._failed = 0
+        return [self.state, done, *self._play()]
+
+    def _play(self) -> list[Instruction]:
+        self._report = self._playing = None
+        if self.state.candidate is None:
+            return []
+        self._playing = Play(self.state.best, self.state.candidate)
+        return [self._playing]
+
+    def _change(self, **changes: Any) -> None:
+        self.state = msgspec.structs.replace(self.state, **changes)
+
+
+# ---- Carrying out --------------------------------------------------------------------------------
+
+
+Command = Callable[[Play], Sequence[str]]
 """Returns the command line that plays a match; the process prints `GateReport`s as JSON lines."""
 
 
@@ -272,151 +426,3 @@ def read_state(store: WeightsStore) -> GateState | None:
     # A candidate without its file cannot play; the best player continues.
     gone = [name for name, one in there.items() if not store.has(one)]
     return msgspec.structs.replace(state, **dict.fromkeys(gone))
-
-
-class GateState(msgspec.Struct, frozen=True):
-    """The content of `weights/gate.json`."""
-
-    best: WeightsInfo
-    before: bytes
-    """sha256 of the previous best; `current.json` may still name it until an evaluator has loaded the new
-    one."""
-    newest: WeightsInfo
-    """The weights published last."""
-    candidate: WeightsInfo | None = None
-    """The candidate that plays against the best now."""
-    waiting: WeightsInfo | None = None
-    """The newest of the weights published while `candidate` plays."""
-    promoted: int = 0
-    rejected: int = 0
-    passed_over: int = 0
-    """Candidates that were replaced by a newer one before they were judged."""
-
-
-def belongs(state: GateState, current: WeightsInfo) -> bool:
-    """Return whether a saved state belongs to the current weights rather than to earlier ones."""
-    return current.sha256 in (state.best.sha256, state.before)
-
-
-@dataclass(frozen=True)
-class Play:
-    """Let these two play, then call `ended`. No other match is running."""
-
-    best: WeightsInfo
-    candidate: WeightsInfo
-
-
-@dataclass(frozen=True)
-class Judged:
-    """If `promoted`, let these weights play all games from now on. If not, they were not better, or (see
-    `reason`) could not be tried."""
-
-    info: WeightsInfo
-    report: GateReport | None
-    promoted: bool = False
-    reason: str = ""
-
-
-Instruction = GateState | Play | Judged
-"""A state is to be saved durably."""
-
-
-class Gate:
-    """The gate of one run."""
-
-    def __init__(self, best: WeightsInfo, share: float, state: GateState | None = None) -> None:
-        """`state`: what an earlier process saved. Its candidate starts again, or the newer one that waited
-        starts instead."""
-        self.state = state or GateState(best, best.sha256, best)
-        self._share = share
-        self._report: GateReport | None = None
-        self._last: GateReport | None = None
-        self._playing: Play | None = None
-        self._failed = 0
-
-    def start(self) -> list[Instruction]:
-        """Continue what an earlier process left. Call it once, before all else."""
-        state = self.state
-        if state.waiting is not None:
-            self._change(candidate=state.waiting, waiting=None, passed_over=state.passed_over + 1)
-        return [self.state, *self._play()]
-
-    def published(self, info: WeightsInfo) -> list[Instruction]:
-        """Handle new weights of the trainer that are stored."""
-        state = self.state
-        self._change(newest=info)
-        # A trainer that was restarted may publish the same weights again.
-        known = (one.sha256 for one in (state.best, state.candidate, state.waiting) if one is not None)
-        if info.sha256 in known:
-            return [self.state]
-        # No match is running, so this candidate need not wait.
-        if state.candidate is None:
-            self._change(candidate=info)
-            return [self.state, *self._play()]
-        self._change(waiting=info, passed_over=state.passed_over + (state.waiting is not None))
-        return [self.state]
-
-    def report(self, report: GateReport) -> None:
-        """Note the result of more games of the current match."""
-        self._report = report
-
-    def ended(self, reason: str = "") -> list[Instruction]:
-        """Handle the end of the match that `Play` started; `reason` says why if it broke off."""
-        played, report = self._playing, self._report
-        assert played is not None
-        better = None if report is None else verdict(report, self._share)
-        if played.best != self.state.best:  # evaluators refused that best player during the match
-            return self._play()
-        if better is None:
-            # Try again, unless a newer candidate waits.
-            self._failed += 1
-            if self._failed < ATTEMPTS and self.state.waiting is None:
-                return self._play()
-            return self._next(
-                Judged(played.candidate, None, reason=reason or "it ended before it was decided")
-            )
-        self._last, state = report, self.state
-        if better:
-            self._change(best=played.candidate, before=state.best.sha256, promoted=state.promoted + 1)
-        else:
-            self._change(rejected=state.rejected + 1)
-        return self._next(Judged(played.candidate, report, better))
-
-    def refused(self, info: WeightsInfo, current: WeightsInfo) -> list[Instruction]:
-        """Handle weights `info` that no evaluator accepts; `current` continues to play."""
-        # Only a best player that was just promoted, and that no evaluator has loaded yet, is taken back.
-        if info != self.state.best or info == current:
-            return []
-        self._change(best=current, before=current.sha256)
-        return [self.state]
-
-    def figures(self) -> dict[str, Any]:
-        """Return figures for STATUS; docs/protocol.md explains each."""
-        state, report = self.state, self._report
-        return {
-            "best": state.best.version,
-            "candidate": None if state.candidate is None else state.candidate.version,
-            "waiting": None if state.waiting is None else state.waiting.version,
-            "games": report.played if report else 0,
-            "score": round(report.score, 4) if report else None,
-            "last_score": round(self._last.score, 4) if self._last else None,
-            "promoted": state.promoted,
-            "rejected": state.rejected,
-            "passed_over": state.passed_over,
-        }
-
-    def _next(self, done: Instruction) -> list[Instruction]:
-        self._change(candidate=self.state.waiting, waiting=None)
-        # Attempts count for each candidate.
-        self._failed = 0
-        return [self.state, done, *self._play()]
-
-    def _play(self) -> list[Instruction]:
-        self._report = self._playing = None
-        if self.state.candidate is None:
-            return []
-        self._playing = Play(self.state.best, self.state.candidate)
-        return [self._playing]
-
-    def _change(self, **changes: Any) -> None:
-        self.state = msgspec.structs.replace(self.state, **changes)
