@@ -46,7 +46,8 @@ def main() -> int:
     if "numba" not in sys.modules:
         os.environ.setdefault("NUMBA_BOUNDSCHECK", "1")
     from azselfplay.games import get_game
-    from azselfplay.games.conformance import CHECKS, SPARSE_CHECKS, how_they_ended, random_games
+    from azselfplay.games.conformance import CHECKS, SPARSE_CHECKS, how_they_ended
+    from azselfplay.games.playouts import random_games
 
     try:
         game = get_game(config.game)
@@ -82,7 +83,7 @@ def self_play_is_accepted(game: Game, playouts: Playouts) -> None:  # noqa: ARG0
 
     import numpy as np
 
-    from azselfplay.games.conformance import must
+    from azselfplay.games.playouts import must
     from azselfplay.search.evaluator import UniformEvaluator
     from azselfplay.search.forest import Forest
     from azselfplay.search.pool import SearchPool
@@ -109,7 +110,7 @@ def fault_of(check: Check, game: Game, playouts: Playouts) -> str:
 
 
 def _error_text(error: Exception) -> str:
-    from azselfplay.games.conformance import Nonconforming
+    from azselfplay.games.playouts import Nonconforming
 
     # Numba's messages contain colour codes; remove them.
     text = " ".join(re.sub(r"\x1b\[[\d;]*m", "", str(error)).split())[:1000]

@@ -8,7 +8,7 @@ import pytest
 from naive_dots import NaiveDots
 from naive_go import NaiveGo
 
-from azselfplay.games.conformance import bits, ended, features, legal, replay, scalars
+from azselfplay.games.playouts import bits, ended, features, legal, replay, scalars
 from azselfplay.games.spec import Game, outcome_for_first_player
 
 Board = list[int | None]

@@ -13,12 +13,11 @@ from azselfplay.games.conformance import (
     CHECKS,
     SPARSE_CHECKS,
     Check,
-    Playout,
     actions_survive_text,
     earlier_roots_end_games_too,
-    random_games,
     sizes_fit,
 )
+from azselfplay.games.playouts import Playout, random_games
 from azselfplay.games.spec import CodedCells, EndReason, Game, PackedScalars, Symmetry
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.play.check_game import fault_of, main, self_play_is_accepted

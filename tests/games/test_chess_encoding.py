@@ -7,7 +7,7 @@ import pytest
 from chess_agreement import STARTS, choose
 
 from azselfplay.games.chess import GAME
-from azselfplay.games.conformance import bits, features, scalars
+from azselfplay.games.playouts import bits, features, scalars
 from azselfplay.games.spec import Positions
 
 PIECES = (chess.PAWN, chess.KNIGHT, chess.BISHOP, chess.ROOK, chess.QUEEN, chess.KING)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from azselfplay.games import get_game
-from azselfplay.games.conformance import ended, legal
+from azselfplay.games.playouts import ended, legal
 
 GAME = get_game("chess")
 GENERATOR = GAME.generator

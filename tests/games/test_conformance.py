@@ -5,7 +5,8 @@ import pytest
 from every_game import EVERY_GAME, SHARING
 
 from azselfplay.games import Game, get_game
-from azselfplay.games.conformance import CHECKS, Check, playouts
+from azselfplay.games.conformance import CHECKS, Check
+from azselfplay.games.playouts import playouts
 from azselfplay.games.stubs import Movers
 
 

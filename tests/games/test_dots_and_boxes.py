@@ -9,12 +9,12 @@ from naive_dots import NaiveDots, gain
 from naive_games import assert_goes_as_in_the_twin
 
 from azselfplay.games import get_game
-from azselfplay.games.conformance import legal, replay
 from azselfplay.games.dots_and_boxes import game_of_size
 from azselfplay.games.dots_and_boxes.knowledge import GROUPS, PER_GROUP, Truth, solver_of
 from azselfplay.games.dots_and_boxes.rules import Board
 from azselfplay.games.knowledge import knowledge_of
 from azselfplay.games.names import is_game
+from azselfplay.games.playouts import legal, replay
 from azselfplay.games.spec import Game
 
 GAME = get_game("dots_and_boxes")

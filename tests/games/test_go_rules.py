@@ -13,9 +13,9 @@ from perft import perft
 from scaled_examples import scaled
 
 from azselfplay.games import get_game
-from azselfplay.games.conformance import bits, features, legal, replay
 from azselfplay.games.go import GoRules, game_of
 from azselfplay.games.go.rules import owners_of
+from azselfplay.games.playouts import bits, features, legal, replay
 from azselfplay.games.spec import NO_ROOT, Game
 
 PERFT = {

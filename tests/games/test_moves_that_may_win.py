@@ -6,7 +6,7 @@ from test_chess960 import PERFT as PERFT_960
 from test_chess_actions import POSITIONS, successors
 
 from azselfplay.games import get_game
-from azselfplay.games.conformance import legal, playouts
+from azselfplay.games.playouts import legal, playouts
 from azselfplay.games.shogi.rules import in_check
 
 

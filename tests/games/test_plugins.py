@@ -14,10 +14,11 @@ import pytest
 
 from azselfplay.games import get_game
 from azselfplay.games import names as plugins
-from azselfplay.games.conformance import CHECKS, random_games
+from azselfplay.games.conformance import CHECKS
 from azselfplay.games.game_history import replay
 from azselfplay.games.jit import foreign_key
 from azselfplay.games.names import is_game, listed
+from azselfplay.games.playouts import random_games
 from azselfplay.play.check_game import fault_of
 from server.config import ServerConfig
 from server.preparation import opened_run

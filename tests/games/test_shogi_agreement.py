@@ -5,8 +5,8 @@ import shogi
 from scaled_examples import scaled
 from shogi_agreement import STARTS, compare_games
 
-from azselfplay.games.conformance import legal
 from azselfplay.games.game_history import GameHistory
+from azselfplay.games.playouts import legal
 from azselfplay.games.shogi import GAME
 
 GAMES = scaled(80)

@@ -6,7 +6,7 @@ import pytest
 from naive_shogi import plain_planes
 from shogi_agreement import STARTS
 
-from azselfplay.games.conformance import codes, features, legal, scalars
+from azselfplay.games.playouts import codes, features, legal, scalars
 from azselfplay.games.shogi import GAME
 from azselfplay.games.spec import Positions
 

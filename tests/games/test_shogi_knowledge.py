@@ -7,9 +7,9 @@ from perft import perft
 from shogi_agreement import STARTS
 from test_game_files import played
 
-from azselfplay.games.conformance import legal, playouts
 from azselfplay.games.game_history import replay
 from azselfplay.games.knowledge import WrittenMove, knowledge_of
+from azselfplay.games.playouts import legal, playouts
 from azselfplay.games.shogi import GAME
 from azselfplay.games.shogi.game_files import csa
 from azselfplay.games.shogi.knowledge import is_noisy, material, order_score

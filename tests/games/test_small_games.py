@@ -8,7 +8,8 @@ from naive_games import NAIVE_NAMES, assert_goes_as_in_the_twin, naive_game
 from perft import perft
 
 from azselfplay.games import connect_four, get_game, tic_tac_toe
-from azselfplay.games.conformance import HISTORIES, legal, playouts
+from azselfplay.games.conformance import HISTORIES
+from azselfplay.games.playouts import legal, playouts
 from azselfplay.games.spec import NO_ROOT, outcome_for_first_player
 
 

@@ -6,7 +6,7 @@ import pytest
 from naive_sparse import TWINS, Move, possible
 
 from azselfplay.games import get_game
-from azselfplay.games.conformance import Described, described, features, legal, moved, playouts
+from azselfplay.games.playouts import Described, described, features, legal, moved, playouts
 from azselfplay.games.shogi.encoding import possible_actions
 
 

@@ -16,9 +16,9 @@ from games_runs import azplay_games, records, store_run
 from in_process import ends
 
 from azselfplay.games import get_game
-from azselfplay.games.conformance import replay
 from azselfplay.games.game_history import GameHistory
 from azselfplay.games.game_texts import writers_of
+from azselfplay.games.playouts import replay
 from azselfplay.games.spec import Game
 from azselfplay.games.stubs import Movers
 from azselfplay.host.exits import Exit, Fatal

@@ -17,8 +17,8 @@ from naive_go import NaiveGo
 from scaled_examples import scaled
 
 from azselfplay.games import get_game
-from azselfplay.games.conformance import legal
 from azselfplay.games.go.notation import action_of, vertex_of
+from azselfplay.games.playouts import legal
 from azselfplay.games.spec import Game
 
 GNUGO = shutil.which("gnugo") or shutil.which("/usr/games/gnugo")

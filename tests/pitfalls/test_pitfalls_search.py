@@ -10,7 +10,7 @@ from leaf_by_leaf import Answer, Leaf, LeafByLeaf, searched, uniform
 from naive_mcts import hashed_evaluation
 
 from azselfplay.games import get_game
-from azselfplay.games.conformance import replay
+from azselfplay.games.playouts import replay
 from azselfplay.games.spec import Game
 from azselfplay.games.tic_tac_toe import knowledge as tic_tac_toe
 from azselfplay.search.evaluator import UniformEvaluator, evaluate

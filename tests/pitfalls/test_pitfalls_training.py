@@ -13,7 +13,7 @@ from training_runs import fill, games, stored, training
 from unsearched import without_policy
 
 from azselfplay.games import get_game
-from azselfplay.games.conformance import replay
+from azselfplay.games.playouts import replay
 from azselfplay.games.spec import Game
 from bench.random_games import random_game
 from net.architectures.network import build

@@ -10,10 +10,10 @@ import pytest
 from naive_dots import NaiveDots, gain
 
 from azselfplay.games import get_game
-from azselfplay.games.conformance import playouts
 from azselfplay.games.game_history import GameHistory, replay
 from azselfplay.games.jit import bind
 from azselfplay.games.knowledge import Heuristic
+from azselfplay.games.playouts import playouts
 from azselfplay.games.spec import NO_ROOT, Game, outcome_for_first_player
 from azselfplay.games.stubs import bindings as rules_bindings
 from azselfplay.host.exits import Exit, Fatal
