@@ -189,7 +189,7 @@ class EvaluatorPool:
             evaluator.peer = evaluator.sha256 = b""
             self._figures.evaluator_restarts += 1
             # The rows that waited there are sent again, to another evaluator.
-            self._figures.waiting.pop(index, None)
+            self._figures.reported_rows.pop(index, None)
 
     # ---- messages ---------------------------------------------------------------------------
 

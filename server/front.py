@@ -242,7 +242,7 @@ class Front:
         """Return the figures of STATUS, and some that are only needed as counters."""
         counted = self.figures
         evaluators = range(self.settings.devices)
-        by_evaluator: Mapping[Any, int] = dict.fromkeys(evaluators, 0) | counted.evals_of
+        by_evaluator: Mapping[Any, int] = dict.fromkeys(evaluators, 0) | counted.evals_by_evaluator
         if self.settings.players_evaluate:
             # There are no evaluators; the metric still counts leaves evaluated.
             by_evaluator = {"players": counted.evals}

@@ -159,15 +159,15 @@ class Figures:
     evals: int = 0
     """Rows that devices have answered, and rows that players evaluated themselves."""
     rate: Rate = field(init=False)
-    """Of `evals_of`, all together."""
+    """Of the sum of `evals_by_evaluator`."""
     own: OwnEvaluations = field(default_factory=OwnEvaluations)
     """What players evaluate in their own search."""
     batch_rows: deque[int] = field(default_factory=lambda: deque(maxlen=RECENT_BATCHES))
     """Rows of the last batches."""
     wait: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT_BATCHES))
     """Mean seconds from a leaf's arrival to the beginning of its batch, one value per batch."""
-    evals_of: Counter[int] = field(default_factory=Counter)
-    """Like `evals`, by evaluator."""
+    evals_by_evaluator: Counter[int] = field(default_factory=Counter)
+    """Rows that each evaluator has answered."""
     batch_sizes: Histogram = field(default_factory=lambda: histogram(ROWS))
     queued: Histogram = field(default_factory=histogram)
     """Like `wait`, in seconds; `computed` holds the computing time of each batch."""
@@ -189,8 +189,8 @@ class Figures:
     redone_rows: int = 0
     wrong_rows: int = 0
     poisoned: int = 0
-    waiting: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """Rows that wait for each evaluator, and rows on its device, as last reported."""
+    reported_rows: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """By evaluator: rows that wait for it, and rows on its device."""
     bad_batches: int = 0
     """Answers of devices with at least one row that was not an evaluation."""
     weights_refused: int = 0
@@ -220,10 +220,10 @@ class Figures:
         self.wrong_rows += report.wrong_rows
         self.bad_batches += report.bad_batches
         self.poisoned += report.poisoned
-        self.waiting[index] = report.queue_rows, report.sent_rows
+        self.reported_rows[index] = report.queue_rows, report.sent_rows
         self.evals += report.rows
-        self.evals_of[index] += report.rows
-        self.rate.note(self.evals_of.total(), now)
+        self.evals_by_evaluator[index] += report.rows
+        self.rate.note(self.evals_by_evaluator.total(), now)
         # A report without work shows that the process is alive, not that it makes progress.
         if report.batches or report.busy:
             self.progress_at = now
@@ -231,14 +231,15 @@ class Figures:
     @property
     def rows_of_evaluators(self) -> tuple[int, int]:
         """Return the rows that wait for evaluators, and those on their devices."""
-        reported = self.waiting.values()
+        reported = self.reported_rows.values()
         return sum(waiting for waiting, _ in reported), sum(busy for _, busy in reported)
 
     def as_dict(self, now: float) -> dict[str, object]:
+        answered = self.rate.per_second(self.evals_by_evaluator.total(), now)
         return {
             "uptime_s": round(now - self.started, 1),
             "evals": self.evals,
-            "evals_per_s": round(self.rate.per_second(self.evals_of.total(), now) + self.own.per_second, 1),
+            "evals_per_s": round(answered + self.own.per_second, 1),
             "mean_batch": round(mean_of(self.batch_rows), 1),
             "device_busy_s": round(self.device_busy, 2),
             "queue_wait_ms": round(1000 * mean_of(self.wait), 3),

@@ -24,7 +24,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from net.cpu.winograd import LANES, Scratch, Sizes, convolve, pitch_of, tiles_of
+from net.cpu.winograd import VECTOR, Scratch, Sizes, convolve, pitch_of, tiles_of
 
 FILTERS = {
     3: np.array([[3, 0, 0], [-3, -3, -3], [-1, 1, -1], [1, 2, 4], [0, 0, 6]]) / 6,
@@ -184,7 +184,7 @@ class Plan:
             down, across = tiles_of(sizes)
             board = (down * sizes.tall + 2) * (across * sizes.wide + 2) * sizes.channels
             numbers = (sizes.tall + 2) * (sizes.wide + 2)  # of a tile of inputs
-            tile, matrices = numbers * LANES, numbers * pitch_of(sizes)
+            tile, matrices = numbers * VECTOR, numbers * pitch_of(sizes)
             lengths = (board, tile, tile, matrices, matrices)
             of_thread["scratch"] = Scratch(*(np.zeros(length, np.float32) for length in lengths))
         found: Scratch = of_thread["scratch"]

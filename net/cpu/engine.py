@@ -103,25 +103,24 @@ class CpuEngine:
         self.set_weights(network)
 
     def set_weights(self, network: Network) -> None:
-        def lay_out() -> Callable[[], Forward]:
-            """Return a function that makes a forward for each thread."""
-            shape, chunk = (self._game, self._history), self._chunk
-            if isinstance(network, SparseNetwork):
-                tensors = {name: tensor.numpy() for name, tensor in network.state_dict().items()}
-                weights = as_vector(tensors, self._game, network.architecture)
-                kernels = kernels_for(self._game.name, network.architecture.widths)
-                return lambda: partial(run_sparse, kernels, weights, self._history)
-            if self._own_kernels and isinstance(network, ResidualNetwork):
-                laid_out = CpuWeights(network, *shape, self._dtype, chunk)
-                return lambda: CpuForward(laid_out, chunk)
-            module = ModuleForward(network, *shape, "cpu", self._dtype)
-            return lambda: partial(run_module, module)
-
         # In a computing thread, because the libraries' choices depend on the thread's settings.
-        make = self._pool.submit(lay_out).result()
+        forwards = self._pool.submit(self._make_forwards, network).result()
         self._forwards: SimpleQueue[Forward] = SimpleQueue()
-        for _ in range(self._threads):  # one each, so that `get` never waits
-            self._forwards.put(make())
+        for forward in forwards:  # one for each thread, so that `get` never waits
+            self._forwards.put(forward)
+
+    def _make_forwards(self, network: Network) -> list[Forward]:
+        """Return a forward for each thread. They share the weights, which are laid out once."""
+        shape, chunk, threads = (self._game, self._history), self._chunk, self._threads
+        if isinstance(network, SparseNetwork):
+            tensors = {name: tensor.numpy() for name, tensor in network.state_dict().items()}
+            weights = as_vector(tensors, self._game, network.architecture)
+            kernels = kernels_for(self._game.name, network.architecture.widths)
+            return [partial(run_sparse, kernels, weights, self._history)] * threads
+        if self._own_kernels and isinstance(network, ResidualNetwork):
+            laid_out = CpuWeights(network, *shape, self._dtype, chunk)
+            return [CpuForward(laid_out, chunk) for _ in range(threads)]
+        return [partial(run_module, ModuleForward(network, *shape, "cpu", self._dtype))] * threads
 
     def start(self, batch: Batch, slot: int) -> None:
         priors, wdl = np.empty(len(batch.actions), np.float32), np.empty((batch.rows, 3), np.float32)
@@ -234,12 +233,12 @@ class CpuForward:
         start = self._start[:bucket]
         run.start_block(bits, scalars, net.start, self._board, self._base, as_numpy(start)[: batch.rows])
         x = start.permute(0, 3, 1, 2)
-        for (first, second), gate in zip(net.blocks, net.gates, strict=True):
+        for (first, second), squeeze in zip(net.blocks, net.squeezes, strict=True):
             hidden = first.relu(x)
-            if gate is None:  # the addition and ReLU are part of the convolution
+            if squeeze is None:  # the addition and ReLU are part of the convolution
                 second.add_relu_into(x, hidden)
             else:
-                run.squeeze_excite_add(self._numbers(second(hidden)), self._numbers(x), *gate)
+                run.squeeze_excite_add(self._numbers(second(hidden)), self._numbers(x), *squeeze)
         legal = batch.counts, batch.actions, priors
         if net.policy_conv is None:
             run.flat_priors(self._numbers(x), net.policy_narrow, net.policy_out, *legal)
@@ -276,7 +275,7 @@ def run_sparse(
 # ---- Weights ---------------------------------------------------------------------------------------
 
 
-class Gate(NamedTuple):
+class SqueezeWeights(NamedTuple):
     """Squeeze-and-excitation of one block, in the format of `squeeze_excite_add`."""
 
     squeeze: F32
@@ -285,12 +284,12 @@ class Gate(NamedTuple):
     excite_bias: F32
 
     @staticmethod
-    def of(layers: SqueezeExcitation, channels: int) -> Gate:
+    def of(layers: SqueezeExcitation, channels: int) -> SqueezeWeights:
         squeeze, excite = Affine.of(layers.squeeze), Affine.of(layers.excite)
         hidden, old = squeeze.weight.shape
         scale = _widen(Affine(excite.weight[:old], excite.bias[:old]), channels, hidden)
         shift = _widen(Affine(excite.weight[old:], excite.bias[old:]), channels, hidden)
-        return Gate(
+        return SqueezeWeights(
             _widen(squeeze, hidden, channels).weight.T.contiguous().numpy(),
             squeeze.bias.numpy(),
             torch.cat([scale.weight, shift.weight]).T.contiguous().numpy(),
@@ -316,7 +315,9 @@ class CpuWeights:
         self.start = first_layer(start, self.shape)
         blocks = [block for block in network.blocks if isinstance(block, ResidualBlock)]
         self.blocks = [(conv(block.first), conv(block.second)) for block in blocks]
-        self.gates = [None if block.se is None else Gate.of(block.se, channels) for block in blocks]
+        self.squeezes = [
+            None if block.se is None else SqueezeWeights.of(block.se, channels) for block in blocks
+        ]
         policy, value = network.policy, network.value
         self.policy_conv = None if isinstance(policy, FlatPolicyHead) else conv(policy.hidden)
         if isinstance(policy, FlatPolicyHead):

@@ -24,7 +24,7 @@ from numba.extending import intrinsic
 from azselfplay.games.jit import jit
 
 F32 = npt.NDArray[np.float32]
-LANES = 8
+VECTOR = 8
 """Channels at once in `combination`: one register of AVX2."""
 TILES, OUTPUTS = 6, 16
 """Rows and columns of a product that `multiply_block` keeps in registers: twelve of AVX2's sixteen."""
@@ -72,7 +72,7 @@ class Scratch(NamedTuple):
     board: F32
     """A board with its border, up to the end of the last tile."""
     lines: F32
-    """A tile, for LANES channels."""
+    """A tile, for VECTOR channels."""
     results: F32
     """The same."""
     tiles: F32
@@ -119,16 +119,16 @@ def to_tiles(x: F32, first: int, sizes: Sizes, scratch: Scratch, place: int) -> 
             board[np.uint64(begin + i)] = x[np.uint64(source + i)]
     for row in range(down):
         for col in range(across):
-            for channel in range(0, channels, LANES):
+            for channel in range(0, channels, VECTOR):
                 corner = row * tall * line + col * wide * channels + channel
                 # A tile is transformed line by line: first down its columns, then along its rows. In between,
-                # LANES channels of the tile fit into the L1 cache.
+                # VECTOR channels of the tile fit into the L1 cache.
                 for j in range(wide + 2):
-                    spread(board, corner + j * channels, line, lines, j * LANES, (wide + 2) * LANES, tall)
+                    spread(board, corner + j * channels, line, lines, j * VECTOR, (wide + 2) * VECTOR, tall)
                 to = place * channels + channel
                 for i in range(tall + 2):
                     at = i * (wide + 2)
-                    spread(lines, at * LANES, LANES, tiles, at * pitch + to, pitch, wide)
+                    spread(lines, at * VECTOR, VECTOR, tiles, at * pitch + to, pitch, wide)
             place += 1
 
 
@@ -157,19 +157,19 @@ def from_tiles(
     lines, results = scratch.lines, scratch.results
     for row in range(0, sizes.rows, tall):
         for col in range(0, sizes.cols, wide):
-            for channel in range(0, channels, LANES):
+            for channel in range(0, channels, VECTOR):
                 begin = place * channels + channel
                 # Transformed back line by line: first along the rows, then down the columns.
                 for i in range(tall + 2):
                     at = i * (wide + 2) * pitch + begin
-                    collect(scratch.products, at, pitch, lines, i * wide * LANES, LANES, wide)
+                    collect(scratch.products, at, pitch, lines, i * wide * VECTOR, VECTOR, wide)
                 for j in range(wide):
-                    collect(lines, j * LANES, wide * LANES, results, j * LANES, wide * LANES, tall)
+                    collect(lines, j * VECTOR, wide * VECTOR, results, j * VECTOR, wide * VECTOR, tall)
                 for i in range(min(tall, sizes.rows - row)):  # the last tile may reach beyond the board
                     for j in range(min(wide, sizes.cols - col)):
                         cell = (row + i) * sizes.cols + col + j
                         to = first + cell * channels + channel
-                        finish(results, (i * wide + j) * LANES, bias, channel, rule, out, to)
+                        finish(results, (i * wide + j) * VECTOR, bias, channel, rule, out, to)
             place += 1
 
 
@@ -192,7 +192,7 @@ def pitch_of(sizes: Sizes) -> int:
 def combination(matrix: Sequence[Sequence[float]]) -> Callable[..., None]:
     """Return `combine(source, at, step, out, to, out_step)` for jitted code.
 
-    For LANES channels, row i of `matrix` times the numbers at `at`, `at + step`, ... in `source` goes to `to
+    For VECTOR channels, row i of `matrix` times the numbers at `at`, `at + step`, ... in `source` goes to `to
     + i * out_step` in `out`. Everything is read before anything is written.
     """
 
@@ -204,12 +204,12 @@ def combination(matrix: Sequence[Sequence[float]]) -> Callable[..., None]:
             written = _data(context, builder, kinds[3], args[3])
             # Read before anything is written: LLVM cannot know that the arrays do not overlap.
             numbers = [
-                builder.load(_place(builder, read, args[1], args[2], number, LANES), align=_BYTES)
+                builder.load(_place(builder, read, args[1], args[2], number, VECTOR), align=_BYTES)
                 for number in range(len(matrix[0]))
             ]
             results = [_sum(builder, row, numbers) for row in matrix]
             for number, result in enumerate(results):
-                place = _place(builder, written, args[4], args[5], number, LANES)
+                place = _place(builder, written, args[4], args[5], number, VECTOR)
                 builder.store(result, place, align=_BYTES)
             return context.get_dummy_value()
 
@@ -241,7 +241,7 @@ def _sum(builder: Any, row: Sequence[float], numbers: Sequence[Any]) -> Any:
 def finish(
     _context: Any, results: Any, at: Any, bias: Any, channel: Any, rule: Any, out: Any, to: Any
 ) -> Any:
-    """Write to LANES numbers of `out`, from `to` on, the `results` from `at` on plus the `bias` from
+    """Write to VECTOR numbers of `out`, from `to` on, the `results` from `at` on plus the `bias` from
     `channel` on.
 
     rule: whether to add what `out` holds, and whether negative sums become 0.
@@ -251,7 +251,7 @@ def finish(
         kinds = signature.args
         zero = ir.Constant(_INDEX, 0)
         result, shift, written = (
-            _place(builder, _data(context, builder, kinds[i], args[i]), args[i + 1], zero, 0, LANES)
+            _place(builder, _data(context, builder, kinds[i], args[i]), args[i + 1], zero, 0, VECTOR)
             for i in (0, 2, 5)
         )
         total = builder.fadd(builder.load(result, align=_BYTES), builder.load(shift, align=_BYTES))
