@@ -35,13 +35,14 @@ from azselfplay.games import get_game
 from azselfplay.host.hardware import seconds_of
 from azselfplay.link.connection import Connection, ConnectionSettings
 from azselfplay.link.sockets import BULK_LIMIT, new_context
-from azselfplay.search.evaluator import Evaluations, LeafBatch
+from azselfplay.search.evaluator import Evaluations
 from azselfplay.search.settings import resolve
 from bench.inference import chess_like_batch
 from client.remote_evaluator import LEAVES_PER_MESSAGE, RemoteEvaluator
 from client.sources import RingSource
 from client.uploader import MOST_IN_FLIGHT
 from client.worker import SLOTS
+from protocol.frames import LeafBatch
 from protocol.messages import (
     PROTOCOL_VERSION,
     Evaluated,
@@ -90,22 +91,17 @@ class TimedNetwork:
     def room_for(self, rows: int) -> npt.NDArray[np.uint64]:
         return np.empty((rows, GAME.feature_words(GAME.history)), np.uint64)
 
-    def submit(
-        self,
-        features: npt.NDArray[np.uint64],  # noqa: ARG002
-        counts: npt.NDArray[np.uint16],
-        actions: npt.NDArray[np.uint16],
-    ) -> Any:
+    def submit(self, batch: LeafBatch) -> Any:
         self._done_at = max(self._done_at, time.monotonic()) + BATCH_SECONDS
-        return self._done_at, len(counts), len(actions)
+        return self._done_at, batch.rows, len(batch.actions)
 
     def collect(self, ticket: Any) -> Any:
         done_at, rows, actions = ticket
         time.sleep(max(0.0, done_at - time.monotonic()))
         return self._priors[:actions], self._wdl[:rows]
 
-    def run(self, *positions: Any) -> Any:
-        return self.collect(self.submit(*positions))
+    def run(self, batch: LeafBatch) -> Any:
+        return self.collect(self.submit(batch))
 
     def halve(self) -> None:
         """Do nothing: this network never runs out of memory."""
@@ -124,9 +120,7 @@ class Asker:
     """Sends the same leaves again as soon as they are answered, and counts them."""
 
     def __init__(self, evaluator: RingSource | RemoteEvaluator, rows: int) -> None:
-        features, counts, actions = chess_like_batch(rows)
-        self._evaluator = evaluator
-        self._batch = LeafBatch(features, counts, actions)
+        self._evaluator, self._batch = evaluator, chess_like_batch(rows)
         self._missing = 0
         self.ask()
 

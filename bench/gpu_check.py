@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from bench.inference import GAME, Arrays, chess_like_batch
+from bench.inference import GAME, chess_like_batch
 from bench.loop import running_server
 from bench.random_games import random_game
 from net.architectures.network import Network, build
@@ -36,6 +36,7 @@ from net.architectures.registry import named
 from net.inference import Inference
 from net.planes import PlaneShape, features_tensor, unpack
 from net.weights import WeightsMeta
+from protocol.frames import LeafBatch
 from trainer.config import LossSettings, OptimizerSettings, TrainerConfig
 from trainer.sampler import Sampler
 from trainer.train_step import TrainStep
@@ -82,7 +83,7 @@ def loaded(network: Network, preset: str, device: str, **how: Any) -> Iterator[I
 
 
 @torch.inference_mode()
-def plain_answers(network: Network, batch: Arrays) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+def plain_answers(network: Network, batch: LeafBatch) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Return priors over the legal moves and wdl, computed in float32 on the CPU in the slow, obvious way."""
     features, counts, actions = batch
     planes = unpack(features_tensor(features), PlaneShape.of(GAME, GAME.history), torch.float32)
@@ -103,7 +104,7 @@ def check(preset: str, device: str) -> list[str]:
             inference.use(network, WeightsMeta(GAME.name, GAME.history, named(preset), version=version))
             batches = [chess_like_batch(rows, seed=version) for rows in ROWS]
             for first, second in itertools.pairwise(batches):
-                tickets = [inference.submit(*first), inference.submit(*second)]  # two in flight
+                tickets = [inference.submit(first), inference.submit(second)]  # two in flight
                 for batch, ticket in zip((first, second), tickets, strict=True):
                     wrong += differences(preset, inference.collect(ticket), plain_answers(network, batch))
             with torch.no_grad():
@@ -117,7 +118,7 @@ def check_sparse(device: str) -> list[str]:
     network, answers = scrambled("sparse"), []
     for where in (device, "cpu"):
         with loaded(network, "sparse", where, target_rows=LEAST_TIMED) as inference:
-            answers.append(inference.run(*chess_like_batch(ROWS[-1])))
+            answers.append(inference.run(chess_like_batch(ROWS[-1])))
     return differences("sparse", *answers)
 
 
@@ -138,7 +139,7 @@ def check_overflow(device: str) -> list[str]:
         with loaded(network, "tiny", device, compiled=True) as inference:
             for version in (1, 2):
                 inference.use(network, WeightsMeta(GAME.name, GAME.history, named("tiny"), version=version))
-                wrong += differences("tiny beyond float16", inference.run(*batch), expected)
+                wrong += differences("tiny beyond float16", inference.run(batch), expected)
     return wrong
 
 
@@ -152,7 +153,7 @@ def check_memory(device: str) -> list[str]:
     )
     with loaded(network, MEMORY_PRESET, device, compiled=True) as inference:
         what = f"{MEMORY_PRESET} with {MIB_LEFT} MiB, which hold {inference.max_rows} rows"
-        wrong = differences(what, inference.run(*batch), plain_answers(network, batch))
+        wrong = differences(what, inference.run(batch), plain_answers(network, batch))
     del taken
     torch.cuda.empty_cache()
     return wrong
@@ -173,12 +174,12 @@ def served_rates(preset: str, device: str, kernels: str) -> dict[str, int]:
         found = {"target_rows": inference.target_rows}
         for rows in (size for size in inference.buckets if size >= LEAST_TIMED):
             batch = chess_like_batch(rows)
-            tickets = deque(inference.submit(*batch) for _ in range(inference.in_flight))
+            tickets = deque(inference.submit(batch) for _ in range(inference.in_flight))
             start, done = time.perf_counter(), 0
             # Collect the oldest batch and begin another one, so that the GPU never waits.
             while time.perf_counter() < start + SECONDS_A_SIZE:
                 inference.collect(tickets.popleft())
-                tickets.append(inference.submit(*batch))
+                tickets.append(inference.submit(batch))
                 done += rows
             found[str(rows)] = round(done / (time.perf_counter() - start))
             for ticket in tickets:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from azselfplay.games import get_game
@@ -20,6 +19,7 @@ from net.architectures.network import build
 from net.architectures.registry import named
 from net.inference import Inference
 from net.weights import WeightsMeta
+from protocol.frames import LeafBatch
 
 GAME = get_game("chess")
 PRESETS = ("tiny", "small")
@@ -28,13 +28,9 @@ SECONDS_PER_BUCKET = 0.2
 """Seconds of a turn for one batch size."""
 GAME_PLIES = 120
 
-Arrays = tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint16], npt.NDArray[np.uint16]]
-"""A batch: features [rows, words], counts of legal actions [rows], legal actions [sum of counts]."""
 
-
-def chess_like_batch(rows: int, seed: int = 0) -> Arrays:
-    """Return `features`, `counts` and `actions` of positions from random games, always the same for a
-    seed."""
+def chess_like_batch(rows: int, seed: int = 0) -> LeafBatch:
+    """Return positions from random games, always the same for a seed."""
     rng = np.random.default_rng(seed)
     features = np.zeros((rows, GAME.feature_words(GAME.history)), dtype=np.uint64)
     positions = np.zeros((GAME_PLIES, GAME.state_words), dtype=np.uint64)
@@ -53,19 +49,19 @@ def chess_like_batch(rows: int, seed: int = 0) -> Arrays:
             row += 1
             GAME.rules.play(positions[n - 1], int(rng.choice(legal[:count])), positions[n])
     order = rng.permutation(rows)
-    return features[order], counts[order], np.concatenate([actions[i] for i in order])
+    return LeafBatch(features[order], counts[order], np.concatenate([actions[i] for i in order]))
 
 
-def measure(inference: Inference, batch: Arrays) -> tuple[float, float]:
+def measure(inference: Inference, batch: LeafBatch) -> tuple[float, float]:
     """Return positions per second, and microseconds of CPU time per position."""
-    rows = len(batch[1])
-    inference.run(*batch)
+    inference.run(batch)
     begin, begin_cpu, runs = time.perf_counter(), time.process_time(), 0
     while time.perf_counter() < begin + SECONDS_PER_BUCKET:
-        inference.run(*batch)
+        inference.run(batch)
         runs += 1
     seconds, cpu_seconds = time.perf_counter() - begin, time.process_time() - begin_cpu
-    return runs * rows / seconds, cpu_seconds / (runs * rows) * 1e6
+    rows = runs * batch.rows
+    return rows / seconds, cpu_seconds / rows * 1e6
 
 
 def run() -> dict[str, float | int]:

@@ -79,7 +79,7 @@ def answer_rates(threads: int, rows: int) -> None:
     for line in sys.stdin:
         began, done = time.perf_counter(), 0
         while done == 0 or time.perf_counter() < began + float(line):
-            inference.run(*batch)
+            inference.run(batch)
             done += rows
         print(done / (time.perf_counter() - began), flush=True)
 

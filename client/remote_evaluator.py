@@ -19,9 +19,9 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from azselfplay.games.packed import LegalMasks
-from azselfplay.search.evaluator import Evaluations, LeafBatch, Part, Reply, WaitingLeaves, deliver, fail
+from azselfplay.search.evaluator import Evaluations, Part, Reply, WaitingLeaves, deliver, fail
 from protocol.errors import Code
-from protocol.frames import check_evaluations
+from protocol.frames import LeafBatch, check_evaluations
 from protocol.messages import Evaluate, Evaluated, Refused, Welcome
 
 LEAVES_PER_MESSAGE = 128

@@ -21,10 +21,11 @@ from azselfplay.link.sockets import Context
 from azselfplay.link.weights_downloader import WeightsDownloader
 from azselfplay.link.weights_files import in_cache
 from azselfplay.search.compiled import OwnNetwork
-from azselfplay.search.evaluator import Evaluations, Evaluator, LeafBatch, Reply, WaitingLeaves, deliver, fail
+from azselfplay.search.evaluator import Evaluations, Evaluator, Reply, WaitingLeaves, deliver, fail
 from client.remote_evaluator import LeafRefused, RemoteEvaluator
 from net.sparse import SparseInference
 from net.weights import BadWeights
+from protocol.frames import LeafBatch
 from protocol.messages import BadMessage, Evaluated, Grant, Hello, Message, Refused, WeightsInfo, Welcome
 
 GAMES_IN_SEARCH = 64

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from azselfplay.games.spec import Game
 from net.planes import PlaneShape
+from protocol.frames import LeafBatch
 
 CPU_BUCKETS = (1, 4, 8, 16, 32, 64, 128, 256, 512)
 CUDA_BUCKETS = (16, 64, 128, 256, 512, 1024, 2048, 4096)
@@ -32,19 +31,6 @@ the rate. A larger target also means more games in flight (five times the target
 end later."""
 _PROBE_FILL = 28
 """One in this many cells is set in the made-up positions of a measurement: about as in chess."""
-
-
-@dataclass(frozen=True)
-class Batch:
-    """`features uint64[rows, words]`, `counts uint16[rows]`, `actions uint16[sum of counts]`."""
-
-    features: npt.NDArray[np.uint64]
-    counts: npt.NDArray[np.uint16]
-    actions: npt.NDArray[np.uint16]
-
-    @property
-    def rows(self) -> int:
-        return int(self.counts.shape[0])
 
 
 def buckets_up_to(buckets: Sequence[int], max_rows: int) -> tuple[int, ...]:
@@ -74,7 +60,7 @@ def choose_target(turns: Sequence[Mapping[int, float]]) -> int:
     return int(rows[enough][0] if enough.any() else rows[-1])
 
 
-def made_up_batch(game: Game, history: int, rows: int) -> Batch:
+def made_up_batch(game: Game, history: int, rows: int) -> LeafBatch:
     """Return positions for timing only: no game has them, but they are about as full as real ones. Always the
     same."""
     # Seeded with the game's name, so that the same game is measured with the same positions.
@@ -97,7 +83,7 @@ def made_up_batch(game: Game, history: int, rows: int) -> Batch:
     packed = rng.integers(0, 1 << 64, (rows, packed_words), np.uint64)
     legal = min(game.max_legal, max(1, round(game.mean_legal)))
     one_row = np.sort(rng.permutation(game.actions)[:legal]).astype(np.uint16)
-    return Batch(
+    return LeafBatch(
         np.ascontiguousarray(np.concatenate([words, codes, packed, scalars], axis=1)),
         np.full(rows, legal, dtype=np.uint16),
         np.tile(one_row, rows),

@@ -33,7 +33,6 @@ from net.batches import (
     CPU_TARGET,
     CUDA_BUCKETS,
     CUDA_TARGET,
-    Batch,
     buckets_up_to,
     choose_target,
     made_up_batch,
@@ -42,7 +41,7 @@ from net.cpu.engine import CpuEngine, faster_dtype
 from net.gpu import OnCuda, check_device, chosen_kernels, inference_dtype, wider_dtype
 from net.torch_engine import ModuleForward, TorchEngine
 from net.weights import WeightsMeta, load
-from protocol.frames import EvaluationFrames, are_probabilities
+from protocol.frames import EvaluationFrames, LeafBatch, are_probabilities
 
 Priors = npt.NDArray[Any]
 Wdl = npt.NDArray[np.float32]
@@ -58,7 +57,7 @@ _PROBE_ROWS_FROM = 8
 class Ticket:
     """A submitted batch."""
 
-    batch: Batch
+    batch: LeafBatch
     slot: int
 
 
@@ -195,20 +194,13 @@ class Inference:
             return self._engine.room(self._free[-1], rows)
         return np.empty((rows, self.game.feature_words(self.history)), np.uint64)
 
-    def submit(
-        self,
-        features: npt.NDArray[np.uint64],
-        counts: npt.NDArray[np.uint16],
-        actions: npt.NDArray[np.uint16],
-    ) -> Ticket:
+    def submit(self, batch: LeafBatch) -> Ticket:
         """Start a batch of at most `max_rows` positions.
 
-        `features uint64[n, words]`, `counts uint16[n]` legal actions of each, `actions uint16[sum(counts)]`.
         The arrays are not checked here: the kernels write as many priors as `counts` says, and read logits
         where actions point. They must not change until `collect`. Raises ValueError for too many positions,
         and RuntimeError without weights or with `in_flight` batches not collected.
         """
-        batch = Batch(features, counts, actions)
         if batch.rows > self.max_rows:
             raise ValueError(f"{batch.rows} rows are more than the largest batch, {self.max_rows}")
         if self._engine is None:
@@ -235,7 +227,7 @@ class Inference:
             return self._recompute(ticket.batch)
         return answers
 
-    def _recompute(self, batch: Batch) -> tuple[Priors, Wdl]:
+    def _recompute(self, batch: LeafBatch) -> tuple[Priors, Wdl]:
         """Compute a batch in a wider format. After the next load all batches use it."""
         if self._wide is None:
             assert self._network is not None
@@ -247,23 +239,14 @@ class Inference:
         self._wide.start(batch, 0)
         return self._wide.finish(0)
 
-    def run(
-        self,
-        features: npt.NDArray[np.uint64],
-        counts: npt.NDArray[np.uint16],
-        actions: npt.NDArray[np.uint16],
-    ) -> tuple[Priors, Wdl]:
-        """`submit` and `collect`, for any number n of rows: `features [n, words]`, the numbers of their legal
-        actions `counts [n]`, and `actions [sum(counts)]`."""
-        if len(counts) <= self.max_rows:
-            return self.collect(self.submit(features, counts, actions))
-        # Where the actions of each row begin.
-        ends = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+    def run(self, batch: LeafBatch) -> tuple[Priors, Wdl]:
+        """`submit` and `collect`, for any number of rows."""
+        if batch.rows <= self.max_rows:
+            return self.collect(self.submit(batch))
         parts = []
-        for start in range(0, len(counts), self.max_rows):
-            stop = min(start + self.max_rows, len(counts))
-            chosen = actions[ends[start] : ends[stop]]
-            parts.append(self.run(features[start:stop], counts[start:stop], chosen))
+        while batch.rows:
+            first, batch = batch.split(self.max_rows)
+            parts.append(self.collect(self.submit(first)))
         return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
 
     def close(self) -> None:
@@ -277,8 +260,7 @@ class Inference:
         """Create kernels and graphs, which are made on first use, and find the target."""
         for bucket in self.buckets if self.is_cuda else (1,):
             batch = made_up_batch(self.game, self.history, bucket)
-            arrays = (batch.features, batch.counts, batch.actions)
-            for ticket in [self.submit(*arrays) for _ in range(self.in_flight)]:  # graphs of each slot
+            for ticket in [self.submit(batch) for _ in range(self.in_flight)]:  # graphs of each slot
                 self.collect(ticket)
         if not self._wanted_target:
             self.target_rows = choose_target(self._probe())
@@ -286,7 +268,7 @@ class Inference:
     def _probe(self) -> list[dict[int, float]]:
         """Return seconds by bucket, for each of PROBE_TURNS turns and as many buckets as PROBE_SECONDS allow;
         on a CPU at most CPU_LARGEST_TARGET rows."""
-        batches: dict[int, Batch] = {}
+        batches: dict[int, LeafBatch] = {}
         turn = 0.0
         least = min(_PROBE_ROWS_FROM, self.max_rows)
         most = self.max_rows if self.is_cuda else max(least, CPU_LARGEST_TARGET)
@@ -299,16 +281,16 @@ class Inference:
                 break
         return [{rows: self._seconds(batch) for rows, batch in batches.items()} for _ in range(PROBE_TURNS)]
 
-    def _seconds(self, batch: Batch) -> float:
+    def _seconds(self, batch: LeafBatch) -> float:
         """Return the seconds that a batch takes when it has the device to itself."""
         if self.is_cuda:  # with all slots in use, as when serving; nobody else uses the device
-            arrays, start = (batch.features, batch.counts, batch.actions), time.perf_counter()
-            for ticket in [self.submit(*arrays) for _ in range(self.in_flight)]:
+            start = time.perf_counter()
+            for ticket in [self.submit(batch) for _ in range(self.in_flight)]:
                 self.collect(ticket)
             return max(time.perf_counter() - start, 1e-6) / self.in_flight
         # On a CPU measure processor time, so that other processes do not affect the choice.
         begin = time.process_time()
-        self.run(batch.features, batch.counts, batch.actions)
+        self.run(batch)
         return max(time.process_time() - begin, 1e-6) / self.threads
 
 
@@ -325,7 +307,7 @@ class Engine(Protocol):
     def set_weights(self, network: Any) -> None:
         """Set new weights of the same architecture; only while nothing is in flight."""
 
-    def start(self, batch: Batch, slot: int) -> None:
+    def start(self, batch: LeafBatch, slot: int) -> None:
         """Begin `batch` in a free slot. Its arrays must not change until `finish`."""
 
     def finish(self, slot: int) -> tuple[npt.NDArray[Any], npt.NDArray[np.float32]]:
@@ -378,7 +360,7 @@ class SparseTorchEngine:
         self._network = network.to(self._device)
 
     @torch.inference_mode()
-    def start(self, batch: Batch, slot: int) -> None:
+    def start(self, batch: LeafBatch, slot: int) -> None:
         inputs = self._network.inputs_of(batch.features, batch.counts, batch.actions).to(self._device)
         logits, value = self._network(inputs)
         largest = logits.new_zeros(batch.rows).scatter_reduce(

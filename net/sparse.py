@@ -25,6 +25,7 @@ from azselfplay.games.stubs import bindings
 from net import sparse_kernel
 from net.architectures.registry import Architecture, Family, check_plays, is_sparse, named
 from net.weights import BadWeights, WeightsMeta, check_tensors, read_tensors
+from protocol.frames import LeafBatch
 
 Array = npt.NDArray[Any]
 Vector = npt.NDArray[np.float32]
@@ -194,16 +195,11 @@ class SparseInference:
         self.version = meta.version if version is None else version
         return meta
 
-    def answers(
-        self,
-        features: npt.NDArray[np.uint64],
-        counts: npt.NDArray[np.uint16],
-        actions: npt.NDArray[np.uint16],
-    ) -> tuple[Vector, Vector]:
-        """Return priors float32[sum of counts] and win, draw, loss float32[n, 3] of a batch: `features [n,
-        words]`, the number of legal actions of each `counts [n]`, and `actions [sum of counts]`."""
-        priors, wdl = np.empty(len(actions), np.float32), np.empty((len(counts), 3), np.float32)
+    def answers(self, batch: LeafBatch) -> tuple[Vector, Vector]:
+        """Return priors float32[sum of counts] and win, draw, loss float32[rows, 3] of a batch."""
+        priors, wdl = np.empty(len(batch.actions), np.float32), np.empty((batch.rows, 3), np.float32)
         kernels = kernels_for(self.game.name, self.widths)
+        features, counts, actions = batch
         kernels.evaluate_all(self.weights, features, self.history, counts, actions, priors, wdl)
         return priors, wdl
 

@@ -27,8 +27,9 @@ from torch import Tensor
 from azselfplay.games.jit import CACHE, jit
 from azselfplay.games.spec import Game
 from net.architectures.network import Network, placed, wdl_of, with_cudnn
-from net.batches import CUDA_BUCKETS, Batch
+from net.batches import CUDA_BUCKETS
 from net.planes import Planes, PlaneShape
+from protocol.frames import LeafBatch
 
 log = logging.getLogger(__name__)
 Answers = tuple[npt.NDArray[np.float16], npt.NDArray[np.float32]]
@@ -54,7 +55,7 @@ class TorchEngine:
         self._device = forward.device
         self._forward = forward
         self._buckets = buckets
-        self._batches: dict[int, Batch] = {}
+        self._batches: dict[int, LeafBatch] = {}
         self._slots = [Slot(forward, buckets[-1]) for _ in range(in_flight)]
         self._settle()
 
@@ -64,7 +65,7 @@ class TorchEngine:
         self._settle()
 
     @torch.inference_mode()
-    def start(self, batch: Batch, slot: int) -> None:
+    def start(self, batch: LeafBatch, slot: int) -> None:
         host = self._slots[slot].host
         room = self.room(slot, batch.rows)
         # The evaluator has usually written its features there itself (`Inference.room_for`).

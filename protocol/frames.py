@@ -33,15 +33,33 @@ _SCALAR_LIMIT = np.uint64(0x3F800000)
 negative, infinite or NaN, or has bits set in its upper half."""
 
 
-class LeafFrames(NamedTuple):
-    """Frames of EVALUATE."""
+class LeafBatch(NamedTuple):
+    """Leaves to evaluate: what a search requests, EVALUATE carries and a network answers."""
 
     features: npt.NDArray[np.uint64]
     """[rows, words] packed positions."""
     counts: npt.NDArray[np.uint16]
     """[rows] number of legal actions of each row."""
     actions: npt.NDArray[Any]
-    """uint16[sum of counts] the legal actions; or uint8[rows, mask_bytes] with a bit for each action."""
+    """uint16[sum of counts] the legal actions; the priors come back in this order. In a message they may be
+    uint8[rows, mask_bytes] with a bit for each action."""
+
+    @property
+    def rows(self) -> int:
+        return len(self.counts)
+
+    @classmethod
+    def of(cls, features: npt.NDArray[np.uint64], actions: npt.NDArray[np.uint16]) -> LeafBatch:
+        """Return one position as a batch: its packed planes [words], and its legal actions."""
+        return cls(features[np.newaxis], np.array([len(actions)], np.uint16), actions)
+
+    def split(self, rows: int) -> tuple[LeafBatch, LeafBatch]:
+        """Return the first `rows` rows, and the rest. The actions must not be masks."""
+        actions = int(self.counts[:rows].sum(dtype=np.int64))
+        return (
+            LeafBatch(self.features[:rows], self.counts[:rows], self.actions[:actions]),
+            LeafBatch(self.features[rows:], self.counts[rows:], self.actions[actions:]),
+        )
 
 
 class EvaluationFrames(NamedTuple):
@@ -62,7 +80,7 @@ def check_leaves(
     max_legal: int,
     scalars: int = 0,
     mask_bytes: int = 0,
-) -> LeafFrames:
+) -> LeafBatch:
     """Return `frames` as leaves of a game with `feature_words` words a position, `actions_limit` actions, and
     at most `max_legal` legal actions a position.
 
@@ -82,13 +100,13 @@ def check_leaves(
         raise BadMessage(f"row {row}: {text}")
     counts = _view(frames[1], _U16, rows, "counts")
     actions = check_actions(counts, frames[2], actions_limit, max_legal, mask_bytes)
-    return LeafFrames(features, counts, actions)
+    return LeafBatch(features, counts, actions)
 
 
 def check_actions(
     counts: npt.NDArray[np.uint16], frame: Buffer, actions_limit: int, max_legal: int, mask_bytes: int = 0
 ) -> npt.NDArray[Any]:
-    """Return `frame` as the legal actions of leaves with `counts [rows]` of them (`LeafFrames.actions`).
+    """Return `frame` as the legal actions of leaves with `counts [rows]` of them (`LeafBatch.actions`).
     Otherwise as `check_leaves`."""
     rows, listed = len(counts), counts.tolist()  # cheaper than three NumPy calls for a hundred numbers
     least, most = min(listed), max(listed)

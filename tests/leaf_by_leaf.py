@@ -8,13 +8,14 @@ import numpy as np
 from naive_mcts import hashed_evaluation
 
 from azselfplay.games.spec import Game
-from azselfplay.search.evaluator import Evaluations, LeafBatch, Reply
+from azselfplay.search.evaluator import Evaluations, Reply
 from azselfplay.search.forest import Forest
 from azselfplay.search.mcts import search
 from azselfplay.search.pool import SearchPool
 from azselfplay.search.result import SearchResult
 from azselfplay.search.tree import SearchTree
 from client.self_play import play_game
+from protocol.frames import LeafBatch
 from protocol.records import GameRecord
 from protocol.settings import SelfPlaySettings
 

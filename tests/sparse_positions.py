@@ -10,14 +10,14 @@ from every_game import EVERY_GAME
 from azselfplay.games import get_game
 from net.architectures.network import Network, build
 from net.architectures.registry import named
-from net.batches import Batch
 from net.weights import WeightsMeta, save
+from protocol.frames import LeafBatch
 
 SPARSE_GAMES = tuple(name for name in EVERY_GAME if get_game(name).sparse is not None)
 
 
 @cache
-def positions(game_name: str, count: int = 60, history: int = 1) -> Batch:
+def positions(game_name: str, count: int = 60, history: int = 1) -> LeafBatch:
     """Return `count` positions of random games."""
     game, rng = get_game(game_name), np.random.default_rng(1)
     states = np.zeros((game.max_plies + 2, game.state_words), np.uint64)
@@ -35,7 +35,7 @@ def positions(game_name: str, count: int = 60, history: int = 1) -> Batch:
             actions.append(legal[:found].copy())
             game.rules.play(states[n - 1], int(rng.choice(legal[:found])), states[n])
             n += 1
-    return Batch(np.array(features), np.array(counts, np.uint16), np.concatenate(actions))
+    return LeafBatch(np.array(features), np.array(counts, np.uint16), np.concatenate(actions))
 
 
 def sparse_network(game_name: str, name: str = "sparse", seed: int = 0, history: int = 1) -> Network:

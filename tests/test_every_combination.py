@@ -16,7 +16,7 @@ from test_inference import naive_answers, trained_like
 
 from azselfplay.games import get_game
 from azselfplay.games.spec import Game
-from azselfplay.search.evaluator import Evaluations, LeafBatch, LocalEvaluator
+from azselfplay.search.evaluator import Evaluations, LocalEvaluator
 from azselfplay.search.forest import Forest
 from azselfplay.search.pool import SearchPool
 from azselfplay.search.selection import NAMES
@@ -27,6 +27,7 @@ from net.architectures.registry import named
 from net.inference import Inference
 from net.sparse import SparseInference
 from net.weights import WeightsMeta, save
+from protocol.frames import LeafBatch
 from protocol.records import GameRecord, from_bytes, to_bytes
 from protocol.settings import SelfPlaySettings
 from trainer.config import LossSettings, OptimizerSettings
@@ -62,12 +63,12 @@ def test_a_game_is_played_checked_and_learned_from(name: str, selection: str, ne
     inference = Inference(name, 1, threads=1, target_rows=8)
     inference.load(tmp_path / "net.safetensors")
     batch = positions(name, 30)
-    answers = inference.run(batch.features, batch.counts, batch.actions)
+    answers = inference.run(batch)
     for ours, plain in zip(answers, naive_answers(network, game, 1, batch), strict=True):
         np.testing.assert_allclose(ours, plain, atol=0.03, rtol=0.06)
 
     def infer(batch: LeafBatch) -> Evaluations:
-        return Evaluations(*inference.run(batch.features, batch.counts, batch.actions), 0)
+        return Evaluations(*inference.run(batch), 0)
 
     evaluator = LocalEvaluator(infer, 8)
     record = played(game, settings, evaluator, Player(3).rng(0))

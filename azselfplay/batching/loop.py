@@ -31,7 +31,7 @@ from azselfplay.games.spec import Game
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.hardware import DEVICE_FILES, may_have_gpus
 from net.weights import BadWeights
-from protocol.frames import EvaluationFrames, are_probabilities, check_actions, wrong_rows
+from protocol.frames import EvaluationFrames, LeafBatch, are_probabilities, check_actions, wrong_rows
 from protocol.messages import BadMessage, EvaluatorReport, LoadWeights
 
 HEARTBEAT = 5.0
@@ -50,7 +50,6 @@ log = logging.getLogger("evaluator")
 Features = npt.NDArray[np.uint64]
 Numbers = npt.NDArray[np.uint16]
 """Counts of legal actions, or the actions themselves."""
-Positions = tuple[Features, Numbers, Numbers]
 Answers = tuple[npt.NDArray[Any], npt.NDArray[np.float32]]
 
 
@@ -69,8 +68,8 @@ class Network(Protocol):
     def load(self, path: str, sha256: bytes) -> Any: ...
     def halve(self) -> None: ...
     def room_for(self, rows: int) -> Features: ...
-    def run(self, features: Features, counts: Numbers, actions: Numbers) -> Answers: ...
-    def submit(self, features: Features, counts: Numbers, actions: Numbers) -> Any: ...
+    def run(self, batch: LeafBatch) -> Answers: ...
+    def submit(self, batch: LeafBatch) -> Any: ...
     def collect(self, ticket: Any) -> Answers: ...
 
 
@@ -107,17 +106,12 @@ class _Batch:
     leaves: list[Filled]
     actions: list[int]
     """Number of legal actions of each slot."""
-    positions: Positions
-    """The arguments of `Network.submit`, kept because they are computed again if the device runs out of
-    memory."""
+    positions: LeafBatch
+    """Kept, because they are computed again if the device runs out of memory."""
     ticket: Any = None
     """From `Network.submit`."""
     began: float = 0.0
     """When it was submitted."""
-
-    @property
-    def rows(self) -> int:
-        return len(self.positions[1])
 
 
 @dataclass
@@ -304,7 +298,8 @@ class EvaluatorLoop:
         counts, legal_actions = good[0][1:]
         if len(good) > 1:
             counts, legal_actions = (np.concatenate([entry[kind] for entry in good]) for kind in (1, 2))
-        return _Batch(leaves, [len(legal) for _, _, legal in good], (features, counts, legal_actions))
+        positions = LeafBatch(features, counts, legal_actions)
+        return _Batch(leaves, [len(legal) for _, _, legal in good], positions)
 
     def _checked(self, leaves: list[Filled]) -> list[tuple[Filled, Numbers, Numbers]]:
         """Return each slot with copies of its counts and legal actions. A producer that sent an invalid slot
@@ -332,7 +327,7 @@ class EvaluatorLoop:
         """Compute a batch, or begin to."""
         for one in batch.leaves:
             one.begin()
-        rows, now = batch.rows, self._clock()
+        rows, now = batch.positions.rows, self._clock()
         self._busy_rows += rows
         self._counts.batches.append(rows)
         self._counts.waited.append(sum((now - one.arrived) * one.rows for one in batch.leaves) / rows)
@@ -340,9 +335,9 @@ class EvaluatorLoop:
         fits = True
         try:
             if rows > self._network.max_rows:  # a slot is larger than the device has memory for
-                self._answer(batch, *self._network.run(*batch.positions))
+                self._answer(batch, *self._network.run(batch.positions))
                 return
-            batch.ticket = self._network.submit(*batch.positions)
+            batch.ticket = self._network.submit(batch.positions)
         except self._network.out_of_memory:
             fits = False
         self._submitted.append(batch)
@@ -368,7 +363,7 @@ class EvaluatorLoop:
             # `halve` loses the batches on the device, so all of them are computed again.
             self._network.halve()
             try:
-                answers = [self._network.run(*one.positions) for one in self._submitted]
+                answers = [self._network.run(one.positions) for one in self._submitted]
                 break
             except self._network.out_of_memory:
                 log.debug("%d rows are still too many", self._network.max_rows)
@@ -393,9 +388,9 @@ class EvaluatorLoop:
         # Count from the end of the previous batch: two batches overlap, and no time must count twice.
         self._counts.busy.append(now - max(done.began, self._last_done))
         self._last_done = now
-        counts = done.positions[1]
-        self._busy_rows -= done.rows
-        self._counts.rows += done.rows
+        counts = done.positions.counts
+        self._busy_rows -= len(counts)
+        self._counts.rows += len(counts)
         answers = EvaluationFrames(priors.astype(np.float16, copy=False), wdl)
         wrong = None if are_probabilities(answers) else wrong_rows(answers, counts)
         if wrong is not None:

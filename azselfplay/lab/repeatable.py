@@ -36,7 +36,7 @@ from azselfplay.host.aio import Stop, unless_stopped
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.hardware import usable_cores
 from azselfplay.host.runs import RunFolder
-from azselfplay.search.evaluator import Evaluations, Evaluator, LeafBatch, Reply, WaitingLeaves, deliver, fail
+from azselfplay.search.evaluator import Evaluations, Evaluator, Reply, WaitingLeaves, deliver, fail
 from azselfplay.search.forest import Forest
 from azselfplay.search.pool import SearchPool
 from azselfplay.search.settings import resolve
@@ -44,6 +44,7 @@ from azselfplay.store.sqlite import RETRY, STORED
 from client.self_play import Player, Resigning, play_game
 from net.inference import Inference
 from net.sparse import inference_for
+from protocol.frames import LeafBatch
 from protocol.messages import WeightsInfo, Welcome
 from protocol.records import GameRecord, sha256, to_bytes
 from server.config import ServerConfig
@@ -94,7 +95,7 @@ class InTurns:
         while asked:
             batch, parts = asked.take(self._inference.max_rows)
             try:
-                priors, wdl = self._inference.run(batch.features, batch.counts, batch.actions)
+                priors, wdl = self._inference.run(batch)
             except Exception as error:  # no search may wait forever
                 fail(parts, range(batch.rows), error)
                 continue

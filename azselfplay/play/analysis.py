@@ -25,7 +25,7 @@ from azselfplay.games.spec import LONGEST_MOVE, Game, outcome_for_first_player
 from azselfplay.host.aio import Stop, unless_stopped
 from azselfplay.play.driver import Input, Line, Output, in_thread
 from azselfplay.play.syzygy import Tables
-from azselfplay.search.evaluator import BadEvaluation, Evaluator, LeafBatch, evaluate
+from azselfplay.search.evaluator import BadEvaluation, Evaluator, evaluate
 from azselfplay.search.forest import Forest
 from azselfplay.search.leaf_parallel import node_bytes
 from azselfplay.search.mcts import choose_action, search
@@ -34,6 +34,7 @@ from azselfplay.search.result import SearchResult, evenly
 from azselfplay.search.settings import FOR_EVALUATION, resolve
 from azselfplay.search.tree import SearchTree
 from azselfplay.search.warm import warm
+from protocol.frames import LeafBatch
 from protocol.messages import MAX_START
 from protocol.settings import MAX_SIMULATIONS, SelfPlaySettings, changed
 

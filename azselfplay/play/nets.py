@@ -25,9 +25,10 @@ from azselfplay.host.config import flattened, nested
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.reading import read_toml
 from azselfplay.link.weights_files import read_weights
-from azselfplay.search.evaluator import Evaluations, LeafBatch, LocalEvaluator
+from azselfplay.search.evaluator import Evaluations, LocalEvaluator
 from azselfplay.search.settings import FIELDS, FOR_EVALUATION, FOR_PLAY, fields_of, resolve
 from net.sparse import Sparse, SparseInference
+from protocol.frames import LeafBatch
 from protocol.settings import SelfPlaySettings, changed
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def load_net(
         step = own.load(weights).step
 
         def infer(batch: LeafBatch) -> Evaluations:
-            return Evaluations(*own.answers(batch.features, batch.counts, batch.actions), step)
+            return Evaluations(*own.answers(batch), step)
 
         name, evaluator = f"{weights.resolve().stem} (step {step})", LocalEvaluator(infer, SPARSE_ROWS)
         return LoadedNet(game, history, name, step, evaluator, SPARSE_ROWS, own)
@@ -141,7 +142,7 @@ def _behind_evaluator(
         return found
 
     def infer(batch: LeafBatch) -> Evaluations:
-        priors, wdl = inference.run(batch.features, batch.counts, batch.actions)
+        priors, wdl = inference.run(batch)
         return Evaluations(priors, np.asarray(wdl), step)
 
     name = f"{weights.resolve().stem} (step {step})" if weights else f"untrained {preset}"

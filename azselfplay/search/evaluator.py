@@ -19,6 +19,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from protocol.frames import LeafBatch
+
 
 class BadEvaluation(ValueError):
     """The answer's length does not match the request, or the evaluator is closed. The error ends only the
@@ -35,25 +37,6 @@ class Evaluator(Protocol):
         """Request the evaluation of some leaves. `reply` is called later, never before `submit` returns. The
         caller must not change the batch's arrays afterwards."""
         ...
-
-
-@dataclass(frozen=True, eq=False)
-class LeafBatch:
-    features: npt.NDArray[np.uint64]
-    """[rows, words] packed planes."""
-    counts: npt.NDArray[np.uint16]
-    """[rows] legal actions of each row."""
-    actions: npt.NDArray[np.uint16]
-    """[sum of counts] legal actions; the priors come back in this order."""
-
-    @property
-    def rows(self) -> int:
-        return len(self.counts)
-
-    @classmethod
-    def of(cls, features: npt.NDArray[np.uint64], actions: npt.NDArray[np.uint16]) -> LeafBatch:
-        """Return one position as a batch: its packed planes [words], and its legal actions."""
-        return cls(features[np.newaxis], np.array([len(actions)], np.uint16), actions)
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,22 +237,13 @@ class WaitingLeaves:
         while self._waiting and most > 0:
             batch, part = self._waiting.popleft()
             if batch.rows > most:
-                batch, rest = cut(batch, most)
+                batch, rest = batch.split(most)
                 self._waiting.appendleft((rest, Part(part.reply, part.first + most, rest.rows)))
                 part = part._replace(rows=most)
             batches.append(batch)
             parts.append(part)
             most -= batch.rows
         return joined(batches), parts
-
-
-def cut(batch: LeafBatch, rows: int) -> tuple[LeafBatch, LeafBatch]:
-    """Return the first `rows` rows, and the rest."""
-    actions = int(batch.counts[:rows].sum(dtype=np.int64))
-    return (
-        LeafBatch(batch.features[:rows], batch.counts[:rows], batch.actions[:actions]),
-        LeafBatch(batch.features[rows:], batch.counts[rows:], batch.actions[actions:]),
-    )
 
 
 def joined(batches: Sequence[LeafBatch]) -> LeafBatch:

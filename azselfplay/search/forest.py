@@ -17,7 +17,6 @@ import numpy.typing as npt
 from azselfplay.games.spec import Game
 from azselfplay.search.cache_kernel import WAYS
 from azselfplay.search.compiled import OwnNetwork, kernels_for
-from azselfplay.search.evaluator import LeafBatch
 from azselfplay.search.layout import (
     COUNTERS,
     EDGE,
@@ -36,6 +35,7 @@ from azselfplay.search.layout import (
     Tree,
 )
 from azselfplay.search.selection import selection
+from protocol.frames import LeafBatch
 from protocol.settings import SelfPlaySettings
 
 NO_PRIORS = np.zeros(0, np.float32)

@@ -16,10 +16,11 @@ import numpy as np
 
 from azselfplay.games.spec import Game
 from azselfplay.search.compiled import OwnNetwork
-from azselfplay.search.evaluator import BadEvaluation, Evaluations, Evaluator, LeafBatch, evaluate
+from azselfplay.search.evaluator import BadEvaluation, Evaluations, Evaluator, evaluate
 from azselfplay.search.forest import Forest
 from azselfplay.search.layout import BLOCKED, EDGE, GROW, NODE, REQUEST, SELECT, SETTLE
 from azselfplay.search.tree import SearchTree
+from protocol.frames import LeafBatch
 from protocol.settings import SelfPlaySettings
 
 MOST_ROOT_VISITS = 1 << 22

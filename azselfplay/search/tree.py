@@ -13,9 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from azselfplay.games.spec import NO_ROOT, PLY_CAP, Game, State, outcome_for_first_player
-from azselfplay.search.evaluator import BadEvaluation, LeafBatch
+from azselfplay.search.evaluator import BadEvaluation
 from azselfplay.search.forest import KEPT_TREES, Forest
 from azselfplay.search.layout import UNEXPANDED, Tree
+from protocol.frames import LeafBatch
 from protocol.records import MOST_VISITS
 from protocol.settings import SelfPlaySettings
 

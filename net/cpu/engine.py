@@ -56,16 +56,16 @@ from azselfplay.games.spec import Game
 from net.architectures.network import BoardNetwork, ConvNorm, FlatPolicyHead, Network
 from net.architectures.residual import ResidualBlock, ResidualNetwork, SqueezeExcitation
 from net.architectures.sparse import SparseNetwork
-from net.batches import Batch
 from net.cpu import kernels as cpu_kernels
 from net.cpu.convolutions import Affine, ConvShape, PackedConv, WinogradConv, packed_available, prepared
 from net.cpu.kernels import LANES, FirstLayer, Layer, as_numpy, load, load_bf16, same_f32, store, store_bf16
 from net.planes import PlaneShape, features_tensor
 from net.sparse import as_vector, kernels_for
 from net.torch_engine import NO_ACTION, ModuleForward
+from protocol.frames import LeafBatch
 
 F32 = npt.NDArray[np.float32]
-Forward = Callable[[Batch, int, F32, F32], None]
+Forward = Callable[[LeafBatch, int, F32, F32], None]
 """A network on one core, called as `CpuForward` is."""
 STEP = 4
 """Chunks are run as 1, 2 or a multiple of STEP rows, because oneDNN prepares code for each number of rows."""
@@ -122,7 +122,7 @@ class CpuEngine:
             return [CpuForward(laid_out, chunk) for _ in range(threads)]
         return [partial(run_module, ModuleForward(network, *shape, "cpu", self._dtype))] * threads
 
-    def start(self, batch: Batch, slot: int) -> None:
+    def start(self, batch: LeafBatch, slot: int) -> None:
         priors, wdl = np.empty(len(batch.actions), np.float32), np.empty((batch.rows, 3), np.float32)
         ends = np.concatenate([[0], np.cumsum(batch.counts, dtype=np.int64)])
         # One task for each thread, not for each chunk: a thread that is free takes the next chunk.
@@ -137,7 +137,7 @@ class CpuEngine:
                 for start, stop in chunks:
                     first, last = int(ends[start]), int(ends[stop])
                     actions = batch.actions[first:last]
-                    part = Batch(batch.features[start:stop], batch.counts[start:stop], actions)
+                    part = LeafBatch(batch.features[start:stop], batch.counts[start:stop], actions)
                     forward(part, rounded_up(stop - start), priors[first:last], wdl[start:stop])
             finally:
                 self._forwards.put(forward)
@@ -226,7 +226,7 @@ class CpuForward:
         self._base = np.zeros(9 * weights.channels, np.float32)
         self._start = torch.zeros((rows, shape.rows, shape.cols, weights.channels), dtype=weights.dtype)
 
-    def __call__(self, batch: Batch, bucket: int, priors: F32, wdl: F32) -> None:
+    def __call__(self, batch: LeafBatch, bucket: int, priors: F32, wdl: F32) -> None:
         """Answer `batch` into `priors [sum of counts]` and `wdl [rows, 3]`, run as `bucket` rows."""
         net, shape, run = self._weights, self._weights.shape, self._kernels
         bits, scalars = shape.binary_words(batch.features), shape.scalar_values(batch.features)
@@ -253,7 +253,7 @@ class CpuForward:
         return array.reshape(x.shape[0], -1, self._weights.channels)
 
 
-def run_module(module: ModuleForward, batch: Batch, bucket: int, priors: F32, wdl: F32) -> None:
+def run_module(module: ModuleForward, batch: LeafBatch, bucket: int, priors: F32, wdl: F32) -> None:
     """See `Forward`; through the network's torch module, which threads may share."""
     words = np.zeros((bucket, module.feature_words), np.uint64)
     words[: batch.rows] = batch.features
@@ -266,7 +266,7 @@ def run_module(module: ModuleForward, batch: Batch, bucket: int, priors: F32, wd
 
 
 def run_sparse(
-    kernels: Any, weights: F32, history: int, batch: Batch, _bucket: int, priors: F32, wdl: F32
+    kernels: Any, weights: F32, history: int, batch: LeafBatch, _bucket: int, priors: F32, wdl: F32
 ) -> None:
     """See `Forward`; through the kernels of a sparse network."""
     kernels.evaluate_all(weights, batch.features, history, batch.counts, batch.actions, priors, wdl)

@@ -15,19 +15,19 @@ from azselfplay.batching.loop import EvaluatorLoop
 from azselfplay.batching.ring import LOOK_AT_HEAD, Header, Layout, create, hello
 from azselfplay.games import get_game
 from net.weights import BadWeights
+from protocol.frames import LeafBatch
 from protocol.messages import EvaluatorReport, LoadWeights
 
 GAME = get_game("tic_tac_toe")
 WORDS = GAME.feature_words(1)
 LAYOUT = Layout.of(GAME, 1, 4)
-Arrays = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-def random_leaves(rng: np.random.Generator, rows: int) -> Arrays:
+def random_leaves(rng: np.random.Generator, rows: int) -> LeafBatch:
     counts = rng.integers(1, 10, rows).astype(np.uint16)
     features = rng.integers(0, 2**62, (rows, WORDS)).astype(np.uint64)
     features[:, -1] = rng.random(rows, np.float32).view(np.uint32)  # the scalars, which a front looks at
-    return features, counts, rng.integers(0, 9, int(counts.sum())).astype(np.uint16)
+    return LeafBatch(features, counts, rng.integers(0, 9, int(counts.sum())).astype(np.uint16))
 
 
 def echo(features: np.ndarray, counts: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -65,7 +65,7 @@ class EchoNetwork:
     def __init__(self, target_rows: int = 4, max_rows: int = 512) -> None:
         self.target_rows, self.max_rows = target_rows, max_rows
         self.events: list[str] = []
-        self.submitted: list[Arrays] = []
+        self.submitted: list[LeafBatch] = []
         self.cursed: set[int] = set()
         """First words of positions that are answered with NaN."""
 
@@ -79,25 +79,25 @@ class EchoNetwork:
         self._room = np.empty((rows, WORDS), np.uint64)
         return self._room
 
-    def submit(self, features: np.ndarray, counts: np.ndarray, actions: np.ndarray) -> Arrays:
-        assert features is self._room, "gathered elsewhere: a GPU would have to copy it again"
-        assert counts.sum() == len(actions)
-        self.submitted.append((features, counts, actions))
+    def submit(self, batch: LeafBatch) -> LeafBatch:
+        assert batch.features is self._room, "gathered elsewhere: a GPU would have to copy it again"
+        assert batch.counts.sum() == len(batch.actions)
+        self.submitted.append(batch)
         self.events.append(f"submit {len(self.submitted)}")
         return self.submitted[-1]
 
-    def collect(self, ticket: Arrays) -> tuple[np.ndarray, np.ndarray]:
+    def collect(self, ticket: LeafBatch) -> tuple[np.ndarray, np.ndarray]:
         number = next(n for n, one in enumerate(self.submitted, 1) if one is ticket)
         self.events.append(f"collect {number}")
         return self.answers(ticket)
 
-    def answers(self, positions: Arrays) -> tuple[np.ndarray, np.ndarray]:
-        priors, wdl = echo(*positions)
-        wdl[np.isin(positions[0][:, 0], list(self.cursed))] = np.nan
+    def answers(self, batch: LeafBatch) -> tuple[np.ndarray, np.ndarray]:
+        priors, wdl = echo(*batch)
+        wdl[np.isin(batch.features[:, 0], list(self.cursed))] = np.nan
         return priors, wdl
 
-    def run(self, features: np.ndarray, counts: np.ndarray, actions: np.ndarray) -> tuple:
-        return self.answers((features, counts, actions))
+    def run(self, batch: LeafBatch) -> tuple[np.ndarray, np.ndarray]:
+        return self.answers(batch)
 
     def halve(self) -> None:
         raise NoRoom
@@ -170,10 +170,10 @@ class Producer:
         self.socket.setblocking(False)
         socket.send_fds(self.socket, [hello(LAYOUT, "a producer")], [descriptor])
         os.close(descriptor)
-        self.sent: dict[int, Arrays] = {}
+        self.sent: dict[int, LeafBatch] = {}
         self.looks = 0
 
-    def fill(self, index: int, leaves: Arrays, *, owner: int = 0, starts: int = 0, **changes: int) -> None:
+    def fill(self, index: int, leaves: LeafBatch, *, owner: int = 0, starts: int = 0, **changes: int) -> None:
         """Send leaves. `changes` replace fields of the header."""
         header = Header(len(leaves[1]), leaves[2].nbytes, 0, owner, starts)
         self.memory.slots[index].write(header, leaves)

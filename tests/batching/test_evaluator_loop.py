@@ -16,6 +16,7 @@ from azselfplay.batching.loop import HEARTBEAT, EvaluatorLoop
 from azselfplay.batching.ring import REFUSED, Demand, Layout, create, hello
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.folders import own_folder
+from protocol.frames import LeafBatch
 from protocol.messages import LoadWeights
 
 RNG = np.random.default_rng(1)
@@ -114,16 +115,16 @@ class ShortOfMemory(EchoNetwork):
         self.room, self.fails_late = room, fails_late
         self.computed: list[int] = []
 
-    def submit(self, features: np.ndarray, counts: np.ndarray, actions: np.ndarray) -> tuple:
-        assert len(counts) <= self.max_rows
-        if len(counts) > self.room and not self.fails_late:
+    def submit(self, batch: LeafBatch) -> LeafBatch:
+        assert batch.rows <= self.max_rows
+        if batch.rows > self.room and not self.fails_late:
             raise NoRoom
-        return super().submit(features, counts, actions)
+        return super().submit(batch)
 
-    def collect(self, ticket: tuple) -> tuple[np.ndarray, np.ndarray]:
-        if len(ticket[1]) > self.room:
+    def collect(self, ticket: LeafBatch) -> tuple[np.ndarray, np.ndarray]:
+        if ticket.rows > self.room:
             raise NoRoom
-        self.computed.append(len(ticket[1]))
+        self.computed.append(ticket.rows)
         return super().collect(ticket)
 
     def halve(self) -> None:
@@ -132,19 +133,15 @@ class ShortOfMemory(EchoNetwork):
         self.max_rows //= 2
         self.target_rows = min(self.target_rows, self.max_rows)
 
-    def run(self, features: np.ndarray, counts: np.ndarray, actions: np.ndarray) -> tuple:
-        ends = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+    def run(self, batch: LeafBatch) -> tuple:
         parts = []
-        for at in range(0, len(counts), self.max_rows):
-            end = min(at + self.max_rows, len(counts))
-            parts.append(self.collect_part(features[at:end], counts[at:end], actions[ends[at] : ends[end]]))
+        while batch.rows:
+            first, batch = batch.split(self.max_rows)
+            if first.rows > self.room:
+                raise NoRoom
+            self.computed.append(first.rows)
+            parts.append(self.answers(first))
         return tuple(np.concatenate(part) for part in zip(*parts, strict=True))
-
-    def collect_part(self, *positions: np.ndarray) -> tuple:
-        if len(positions[1]) > self.room:
-            raise NoRoom
-        self.computed.append(len(positions[1]))
-        return self.answers(positions)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("fails_late", [False, True])

@@ -19,8 +19,8 @@ from ring_parts import LAYOUT, EchoNetwork, Evaluator, random_leaves
 from test_ring_client import Checked
 
 from azselfplay.host.folders import own_folder
-from azselfplay.search.evaluator import LeafBatch
 from client.sources import RingSource
+from protocol.frames import LeafBatch
 
 PATIENCE = 300.0
 """Seconds after which a test fails; when all is well, nothing waits this long."""
@@ -37,7 +37,7 @@ def path() -> Iterator[Path]:
 class SlowEcho(EchoNetwork):
     """A batch takes a millisecond, so that a kill finds batches on the device."""
 
-    def collect(self, ticket: tuple) -> tuple[np.ndarray, np.ndarray]:
+    def collect(self, ticket: LeafBatch) -> tuple[np.ndarray, np.ndarray]:
         time.sleep(0.001)
         return self.answers(ticket)
 
@@ -81,7 +81,7 @@ class Load:
                 while len(self.requests) < 40:
                     leaves = random_leaves(self.rng, int(self.rng.integers(1, 60)))
                     self.requests.append(Checked(leaves))
-                    self.worker.submit(LeafBatch(*leaves), self.requests[-1])
+                    self.worker.submit(leaves, self.requests[-1])
                 await asyncio.sleep(0.001)
 
     async def finish(self) -> None:

@@ -8,12 +8,13 @@ import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
-from ring_parts import LAYOUT, Arrays, EchoNetwork, Evaluator, SteppedLoop, echo, random_leaves
+from ring_parts import LAYOUT, EchoNetwork, Evaluator, SteppedLoop, echo, random_leaves
 
 from azselfplay.batching.producer import AWAY, REDIAL
-from azselfplay.search.evaluator import Evaluations, LeafBatch
+from azselfplay.search.evaluator import Evaluations
 from client.remote_evaluator import LeafRefused
 from client.sources import RingSource
+from protocol.frames import LeafBatch
 
 
 class Killed(Exception):
@@ -27,12 +28,12 @@ class Mortal(EchoNetwork):
         super().__init__(target_rows=16)
         self.dies_in = ""
 
-    def submit(self, *positions: np.ndarray) -> Arrays:
+    def submit(self, batch: LeafBatch) -> LeafBatch:
         if self.dies_in == "submit":
             raise Killed
-        return super().submit(*positions)
+        return super().submit(batch)
 
-    def collect(self, ticket: Arrays) -> tuple[np.ndarray, np.ndarray]:
+    def collect(self, ticket: LeafBatch) -> tuple[np.ndarray, np.ndarray]:
         if self.dies_in == "collect":
             raise Killed
         return self.answers(ticket)
@@ -41,7 +42,7 @@ class Mortal(EchoNetwork):
 class Checked:
     """A search that waits for rows and checks their answers."""
 
-    def __init__(self, leaves: Arrays) -> None:
+    def __init__(self, leaves: LeafBatch) -> None:
         self.leaves = leaves
         self.open = set(range(len(leaves[1])))
         self.failed_rows = 0
@@ -87,7 +88,7 @@ class RingMachine(RuleBasedStateMachine):
     def submit(self, rows: int) -> None:
         leaves = random_leaves(self.rng, rows)
         self.requests.append(Checked(leaves))
-        self.worker.submit(LeafBatch(*leaves), self.requests[-1])
+        self.worker.submit(leaves, self.requests[-1])
 
     @rule(which=st.integers(0, 1))
     def start(self, which: int) -> None:

@@ -8,8 +8,9 @@ from client_server import echo_priors, echo_value
 from leaf_by_leaf import Leaf
 from ring_parts import SteppedLoop
 
-from azselfplay.search.evaluator import Evaluations, LeafBatch, evaluate
+from azselfplay.search.evaluator import Evaluations, evaluate
 from client.remote_evaluator import LEAVES_PER_MESSAGE, LeafRefused, RemoteEvaluator
+from protocol.frames import LeafBatch
 from protocol.messages import BadMessage, Evaluate, Evaluated, Refused
 
 WORDS = 5

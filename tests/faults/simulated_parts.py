@@ -25,12 +25,12 @@ from azselfplay.batching.producer import Events, Leaves
 from azselfplay.batching.ring import Demand
 from azselfplay.link.connection import Connection
 from azselfplay.link.weights_pull import WeightsPull
-from azselfplay.search.evaluator import Evaluations, LeafBatch
+from azselfplay.search.evaluator import Evaluations
 from azselfplay.store.sqlite import Store
 from client.remote_evaluator import LeafRefused, RemoteEvaluator
 from client.spool import Spool, Terms
 from client.uploader import Uploader, Uploads
-from protocol.frames import check_leaves
+from protocol.frames import LeafBatch, check_leaves
 from protocol.messages import (
     PROTOCOL_VERSION,
     Evaluated,
@@ -235,8 +235,8 @@ class SimulatedTrainer:
 class Asked:
     """Requested leaves and their answers: a row may be answered more than once."""
 
-    def __init__(self, world: World, leaves: tuple[Any, Any, Any]) -> None:
-        self.batch = LeafBatch(*leaves)
+    def __init__(self, world: World, batch: LeafBatch) -> None:
+        self.batch = batch
         self.rows = set(range(self.batch.rows))
         """Rows without an answer."""
         self.done = asyncio.Event()

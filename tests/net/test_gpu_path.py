@@ -19,12 +19,12 @@ from azselfplay.games import get_game
 from azselfplay.host.hardware import DEVICE_FILES
 from net.architectures.network import conv_add_relu, conv_relu, fold
 from net.architectures.registry import named
-from net.batches import Batch
 from net.gpu import OnCuda, chosen_kernels, has_bfloat16, has_code, inference_dtype
 from net.inference import Inference
 from net.planes import features_tensor
 from net.torch_engine import NO_ACTION, Buffers, ModuleForward, TorchEngine, spread
 from net.weights import WeightsMeta
+from protocol.frames import LeafBatch
 
 HISTORY = 2
 
@@ -221,7 +221,7 @@ def test_a_batch_that_overflows_float16_is_computed_again_and_later_weights_in_t
     first, at_once, later = (torch.float16, "compile"), (torch.bfloat16, "cudnn"), (torch.bfloat16, "compile")
     for network, expected in ((small, [first]), (large, [first, at_once]), (small, [first, at_once, later])):
         inference.use(network, WeightsMeta(game.name, 1, named("1x16")))
-        answers = inference.run(batch.features, batch.counts, batch.actions)
+        answers = inference.run(batch)
         for found, right in zip(answers, naive_answers(network, game, 1, batch), strict=True):
             np.testing.assert_allclose(found, right, atol=0.05)
         assert made == expected
@@ -260,12 +260,12 @@ def test_features_are_uploaded_from_where_they_were_gathered(monkeypatch: pytest
     for batch in batches[:2]:
         rooms.append(inference.room_for(batch.rows))
         rooms[-1][:] = batch.features
-        tickets.append(inference.submit(rooms[-1], batch.counts, batch.actions))
+        tickets.append(inference.submit(batch._replace(features=rooms[-1])))
         buffer = inference._engine._slots[tickets[-1].slot].host.packed_features
         assert np.shares_memory(rooms[-1], buffer.numpy())
     assert not np.shares_memory(*rooms)
     answers = [inference.collect(ticket) for ticket in tickets]
-    answers.append(inference.run(batches[2].features, batches[2].counts, batches[2].actions))
+    answers.append(inference.run(batches[2]))
     for (_, wdl), batch in zip(answers, batches, strict=True):
         np.testing.assert_allclose(wdl, naive_answers(network, game, 1, batch)[1], atol=1e-5)
     assert inference.room_for(17).shape == (17, game.feature_words(1))  # more than a batch holds: no buffer
@@ -282,7 +282,7 @@ def test_a_gpu_collects_as_many_rows_as_make_it_nearly_as_fast_as_any(
     class MadeUp:
         name, may_overflow = "made-up", False
 
-        def start(self, batch: Batch, _slot: int) -> None:
+        def start(self, batch: LeafBatch, _slot: int) -> None:
             nonlocal clock
             clock += once + 1e-6 * batch.rows
 

@@ -27,13 +27,13 @@ from azselfplay.games.spec import Game
 from net.architectures.network import Network, build, fold
 from net.architectures.registry import Architecture
 from net.architectures.residual import Residual
-from net.batches import Batch
 from net.cpu.convolutions import packed_available
 from net.cpu.engine import CpuEngine
 from net.inference import Engine, Inference
 from net.planes import features_tensor
 from net.torch_engine import NO_ACTION, ModuleForward, Slot, TorchEngine, spread
 from net.weights import BadWeights, WeightsMeta, save
+from protocol.frames import LeafBatch
 
 SE_WDL = Residual(2, 16, True, 8, value_channels=2, value_hidden=16, value_head="wdl")
 ODD_TANH = Residual(1, 20, flat_policy_channels=3, value_channels=1, value_hidden=24, value_head="tanh")
@@ -71,9 +71,9 @@ def trained_like(sizes: Architecture, game: Game, history: int, seed: int = 0) -
     return network.eval()
 
 
-def a_batch(game: Game, history: int, rows: int, seed: int = 0) -> Batch:
+def a_batch(game: Game, history: int, rows: int, seed: int = 0) -> LeafBatch:
     rng = np.random.default_rng(seed)
-    return Batch(random_words(game, history, rows, rng), *random_legal(game, rows, rng))
+    return LeafBatch(random_words(game, history, rows, rng), *random_legal(game, rows, rng))
 
 
 def make_engine(kind: str, network: Network, game: Game, history: int) -> Engine:
@@ -88,7 +88,7 @@ def make_engine(kind: str, network: Network, game: Game, history: int) -> Engine
 
 
 def naive_answers(
-    network: Network, game: Game, history: int, batch: Batch
+    network: Network, game: Game, history: int, batch: LeafBatch
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     with torch.no_grad():
         logits, values = network(torch.from_numpy(naive_planes(batch.features, game, history)))
@@ -162,7 +162,7 @@ def test_bits_beyond_the_board_change_nothing(kind: str) -> None:
     game = FOUR_SHAPE
     engine = make_engine(kind, trained_like(ODD_TANH, game, 1), game, 1)
     batch = a_batch(game, 1, 5)
-    stray = Batch(batch.features | np.uint64(0x7FF << 42), batch.counts, batch.actions)
+    stray = LeafBatch(batch.features | np.uint64(0x7FF << 42), batch.counts, batch.actions)
     for slot, asked in enumerate((batch, stray)):
         engine.start(asked, slot)
     (priors, wdl), (stray_priors, stray_wdl) = engine.finish(0), engine.finish(1)
@@ -223,27 +223,26 @@ def test_a_probe_chooses_a_bucket_as_target(inference: Inference) -> None:
 
 def test_more_rows_than_the_largest_batch_are_run_in_parts(inference: Inference) -> None:
     batch = a_batch(FOUR_SHAPE, 1, 101)
-    priors, wdl = inference.run(batch.features, batch.counts, batch.actions)
+    priors, wdl = inference.run(batch)
     ends = np.cumsum(batch.counts)
-    last = batch.features[100:], batch.counts[100:], batch.actions[ends[99] :]
-    own_priors, own_wdl = inference.run(*last)
+    own_priors, own_wdl = inference.run(batch.split(100)[1])
     np.testing.assert_allclose(priors[ends[99] :], own_priors, rtol=2e-3, atol=1e-6)
     np.testing.assert_allclose(wdl[100:], own_wdl, atol=1e-6)
 
 
 def test_no_rows_give_no_answers(inference: Inference) -> None:
     batch = a_batch(FOUR_SHAPE, 1, 1)
-    priors, wdl = inference.run(batch.features[:0], batch.counts[:0], batch.actions[:0])
+    priors, wdl = inference.run(batch.split(0)[0])
     assert (priors.shape, wdl.shape) == ((0,), (0, 3))
 
 
 def test_bad_weights_leave_the_old_network_in_place(inference: Inference, tmp_path: Path) -> None:
     batch = a_batch(FOUR_SHAPE, 1, 3)
-    before = inference.run(batch.features, batch.counts, batch.actions)
+    before = inference.run(batch)
     (tmp_path / "bad").write_bytes(b"no weights")
     with pytest.raises(BadWeights):
         inference.load(tmp_path / "bad")
-    after = inference.run(batch.features, batch.counts, batch.actions)
+    after = inference.run(batch)
     np.testing.assert_array_equal(before[0], after[0])
     assert inference.meta is not None
     assert inference.meta.version == 4
@@ -258,9 +257,9 @@ def test_a_device_that_there_is_not_is_named(device: str) -> None:
 
 def test_more_batches_than_may_be_in_flight_are_refused(inference: Inference) -> None:
     batch = a_batch(FOUR_SHAPE, 1, 2)
-    tickets = [inference.submit(batch.features, batch.counts, batch.actions) for _ in range(2)]
+    tickets = [inference.submit(batch) for _ in range(2)]
     with pytest.raises(RuntimeError, match="in flight"):
-        inference.submit(batch.features, batch.counts, batch.actions)
+        inference.submit(batch)
     for ticket in tickets:
         inference.collect(ticket)
     with pytest.raises(RuntimeError, match="not in flight"):
@@ -276,14 +275,14 @@ def test_batches_that_fail_leave_room_for_the_next(inference: Inference, monkeyp
         broken.setattr(inference._engine, "finish", fail)
         for _ in range(3):
             with pytest.raises(MemoryError):
-                inference.run(batch.features, batch.counts, batch.actions)
-    inference.run(batch.features, batch.counts, batch.actions)
+                inference.run(batch)
+    inference.run(batch)
 
 
 def test_running_without_weights_is_an_error_that_says_so() -> None:
     batch = a_batch(FOUR_SHAPE, 1, 2)
     with pytest.raises(RuntimeError, match="no weights are loaded"):
-        Inference(FOUR_SHAPE, 1).run(batch.features, batch.counts, batch.actions)
+        Inference(FOUR_SHAPE, 1).run(batch)
 
 
 class SmallDevice(TorchEngine):
@@ -296,7 +295,7 @@ class SmallDevice(TorchEngine):
             raise torch.cuda.OutOfMemoryError("no room for the buffers")
         super().__init__(forward, buckets=buckets, in_flight=in_flight)
 
-    def start(self, batch: Batch, slot: int) -> None:
+    def start(self, batch: LeafBatch, slot: int) -> None:
         if batch.rows > self.most_rows:
             raise torch.cuda.OutOfMemoryError("no room for the batch")
         super().start(batch, slot)
@@ -314,18 +313,18 @@ def test_a_device_that_is_short_of_memory_gets_smaller_batches(monkeypatch: pyte
     meta = WeightsMeta(FOUR_SHAPE.name, 1, ODD_TANH)
     whole = Inference(FOUR_SHAPE, 1, threads=1, target_rows=8)
     whole.use(network, meta)
-    wanted = whole.run(batch.features, batch.counts, batch.actions)
+    wanted = whole.run(batch)
     monkeypatch.setattr("net.inference.make_engine", on_a_small_device)
     small = Inference(FOUR_SHAPE, 1, threads=1, max_rows=64, target_rows=8)
     small.use(network, meta)
     assert small.buckets == (1, 4, 8, 16), "32 rows have no room, 16 have when it begins"
-    small.submit(batch.features[:1], batch.counts[:1], batch.actions[: batch.counts[0]])
+    small.submit(batch.split(1)[0])
     with pytest.raises(torch.cuda.OutOfMemoryError):
-        small.run(batch.features, batch.counts, batch.actions)
+        small.run(batch)
     small.halve()
     small.halve()
     assert (small.buckets, small.target_rows) == ((1, 4), 4)
-    found = small.run(batch.features, batch.counts, batch.actions)
+    found = small.run(batch)
     np.testing.assert_allclose(found[0], wanted[0], atol=2e-3)
     np.testing.assert_allclose(found[1], wanted[1], atol=2e-3)
 
@@ -351,7 +350,7 @@ def test_a_batch_that_had_no_room_holds_no_memory_while_a_smaller_one_is_made(mo
 
     def prepare(inference: Inference) -> None:
         batch = a_batch(FOUR_SHAPE, 1, inference.max_rows)
-        inference.collect(inference.submit(batch.features, batch.counts, batch.actions))
+        inference.collect(inference.submit(batch))
 
     monkeypatch.setattr("net.torch_engine.Slot", FullSlot)
     monkeypatch.setattr("net.inference.make_engine", make)

@@ -11,23 +11,23 @@ from sparse_positions import SPARSE_GAMES, positions, saved, sparse_network
 
 from azselfplay.games import get_game
 from net.architectures.sparse import Inputs, SparseNetwork, logits_of, row_sums
-from net.batches import Batch
 from net.inference import Inference, SparseTorchEngine
 from net.sparse import Sparse, SparseInference, features_of, kernels_for
 from net.weights import BadWeights, WeightsMeta, load, save
+from protocol.frames import LeafBatch
 
 every_sparse_game = pytest.mark.parametrize("name", SPARSE_GAMES)
 CLOSE = 2e-6
 
 
-def part_of(batch: Batch, rows: range) -> Batch:
+def part_of(batch: LeafBatch, rows: range) -> LeafBatch:
     ends = np.concatenate([[0], np.cumsum(batch.counts, dtype=np.int64)])
     chosen = batch.actions[ends[rows.start] : ends[rows.stop]]
-    return Batch(batch.features[rows.start : rows.stop], batch.counts[rows.start : rows.stop], chosen)
+    return LeafBatch(batch.features[rows.start : rows.stop], batch.counts[rows.start : rows.stop], chosen)
 
 
-def answers(player: SparseInference, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
-    return player.answers(batch.features, batch.counts, batch.actions)
+def answers(player: SparseInference, batch: LeafBatch) -> tuple[np.ndarray, np.ndarray]:
+    return player.answers(batch)
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
@@ -35,7 +35,9 @@ def softmax(logits: np.ndarray) -> np.ndarray:
     return shares / shares.sum()
 
 
-def plain_answer(network: SparseNetwork, name: str, batch: Batch, row: int) -> tuple[np.ndarray, np.ndarray]:
+def plain_answer(
+    network: SparseNetwork, name: str, batch: LeafBatch, row: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the slow twin's answer for one position, in float64 and straight from the formula."""
     game, one = get_game(name), part_of(batch, range(row, row + 1))
     features = features_of(game)
@@ -83,7 +85,7 @@ def test_an_answer_has_the_same_bits_alone_and_in_any_batch(name: str, tmp_path:
     alone = [answers(player, part_of(batch, range(row, row + 1))) for row in range(batch.rows)]
     np.testing.assert_array_equal(np.concatenate([one[0] for one in alone]), priors)
     np.testing.assert_array_equal(np.concatenate([one[1] for one in alone]), wdl)
-    for found, expected in zip(inference.run(*dataclasses.astuple(batch)), (priors, wdl), strict=True):
+    for found, expected in zip(inference.run(batch), (priors, wdl), strict=True):
         np.testing.assert_array_equal(found, expected)
     inference.close()
 

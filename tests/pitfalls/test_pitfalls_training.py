@@ -20,6 +20,7 @@ from net.architectures.network import build
 from net.architectures.residual import Residual
 from net.inference import Inference
 from net.planes import PlaneShape, features_tensor, unpack
+from protocol.frames import LeafBatch
 from protocol.records import POLICY_TARGET, GameRecord
 from trainer.config import TrainerConfig
 from trainer.sampler import Sampler
@@ -62,7 +63,8 @@ def wdl_gap(learner: TrainStep, samples: Samples, folder: Path) -> float:
     inference = Inference(TIC, TIC.history, threads=1)
     inference.load(file)
     counts = np.bincount(samples.rows, minlength=len(samples.packed_features)).astype(np.uint16)
-    played = inference.run(samples.packed_features, counts, samples.actions.astype(np.uint16))[1]
+    batch = LeafBatch(samples.packed_features, counts, samples.actions.astype(np.uint16))
+    played = inference.run(batch)[1]
     planes = unpack(features_tensor(samples.packed_features), PlaneShape.of(TIC, TIC.history))
     with torch.no_grad():
         trained = learner.network.train()(planes)[1].softmax(1).numpy()

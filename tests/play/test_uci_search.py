@@ -26,13 +26,14 @@ from azselfplay.play.thinker import (
     lines_of,
     ranked,
 )
-from azselfplay.search.evaluator import Evaluations, LeafBatch, LocalEvaluator, Reply
+from azselfplay.search.evaluator import Evaluations, LocalEvaluator, Reply
 from azselfplay.search.forest import Forest
 from azselfplay.search.mcts import choose_action, search
 from azselfplay.search.pool import SearchPool
 from azselfplay.search.selection import NAMES
 from azselfplay.search.settings import resolve
 from azselfplay.search.tree import SearchTree
+from protocol.frames import LeafBatch
 from protocol.settings import changed
 
 GAME = get_game("connect_four")

@@ -10,11 +10,12 @@ from changed_settings import self_play, varied
 from leaf_by_leaf import Answer, Leaf, LeafByLeaf, placed, searched
 
 from azselfplay.games import get_game
-from azselfplay.search.evaluator import BadEvaluation, Evaluations, LeafBatch, LocalEvaluator, evaluate
+from azselfplay.search.evaluator import BadEvaluation, Evaluations, LocalEvaluator, evaluate
 from azselfplay.search.forest import Forest
 from azselfplay.search.leaf_parallel import ParallelTree
 from azselfplay.search.settings import resolve
 from azselfplay.search.tree import SearchTree
+from protocol.frames import LeafBatch
 
 GAME = get_game("connect_four")
 SETTINGS = resolve(self_play(simulations=20, root_noise=0.0), GAME)

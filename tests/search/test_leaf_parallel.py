@@ -11,9 +11,10 @@ from naive_truth import minimax
 from test_search import QUIET, make_tree, run, subtree_of_node
 
 from azselfplay.games import get_game
-from azselfplay.search.evaluator import LeafBatch, Reply, evaluate
+from azselfplay.search.evaluator import Reply, evaluate
 from azselfplay.search.leaf_parallel import Interrupt, Limits, ParallelTree, search_parallel
 from azselfplay.search.settings import resolve
+from protocol.frames import LeafBatch
 
 
 def make_parallel(

@@ -9,13 +9,14 @@ from changed_settings import self_play
 from sparse_positions import saved, sparse_network
 
 from azselfplay.games import get_game
-from azselfplay.search.evaluator import Evaluations, Evaluator, LeafBatch, LocalEvaluator
+from azselfplay.search.evaluator import Evaluations, Evaluator, LocalEvaluator
 from azselfplay.search.forest import Forest
 from azselfplay.search.mcts import search
 from azselfplay.search.pool import SIMULATIONS_A_TURN, SearchPool
 from azselfplay.search.settings import resolve
 from azselfplay.search.tree import SearchTree
 from net.sparse import SparseInference
+from protocol.frames import LeafBatch
 
 GAME = get_game("chess")
 MOVES = ("e2e4", "e7e5", "g1f3")
@@ -32,7 +33,7 @@ def elsewhere(player: SparseInference) -> LocalEvaluator:
     """Return an evaluator that answers with the same network."""
 
     def infer(batch: LeafBatch) -> Evaluations:
-        return Evaluations(*player.answers(batch.features, batch.counts, batch.actions), player.version)
+        return Evaluations(*player.answers(batch), player.version)
 
     return LocalEvaluator(infer, 64)
 

@@ -10,12 +10,13 @@ from changed_settings import self_play
 from leaf_by_leaf import Answer, HashEvaluator, Held, Leaf, LeafByLeaf, Scattered, placed
 
 from azselfplay.games import get_game
-from azselfplay.search.evaluator import Evaluations, LeafBatch, Reply
+from azselfplay.search.evaluator import Evaluations, Reply
 from azselfplay.search.forest import Forest
 from azselfplay.search.mcts import search
 from azselfplay.search.pool import SearchPool
 from azselfplay.search.settings import resolve
 from azselfplay.search.tree import SearchTree
+from protocol.frames import LeafBatch
 
 GAME = get_game("connect_four")
 POSITIONS = ("", "4", "4 4", "1 7 2", "3 3 3", "5 2", "4 4 4 4", "7")

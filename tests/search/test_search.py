@@ -11,13 +11,14 @@ from naive_mcts import NaiveSearch, listed
 
 from azselfplay.games import get_game
 from azselfplay.games.spec import NO_ROOT, PLY_CAP
-from azselfplay.search.evaluator import Evaluations, LeafBatch, LocalEvaluator
+from azselfplay.search.evaluator import Evaluations, LocalEvaluator
 from azselfplay.search.forest import Forest
 from azselfplay.search.mcts import choose_action
 from azselfplay.search.result import SearchResult
 from azselfplay.search.selection.puct import dirichlet
 from azselfplay.search.settings import resolve
 from azselfplay.search.tree import SearchTree
+from protocol.frames import LeafBatch
 from protocol.settings import SelfPlaySettings
 
 QUIET = self_play(simulations=80, root_noise=0.0)

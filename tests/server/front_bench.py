@@ -25,7 +25,7 @@ from ring_parts import GAME, echo, random_leaves
 from azselfplay.batching.ring import Demand, Layout
 from azselfplay.batching.rings import Filled, Rings
 from azselfplay.link.sockets import Channel, Socket, new_context
-from protocol.frames import LeafFrames, check_evaluations
+from protocol.frames import LeafBatch, check_evaluations
 from protocol.messages import (
     CHUNK,
     PROTOCOL_VERSION,
@@ -189,11 +189,11 @@ class EchoEvaluator(Peer):
         self.bench.front.pool.process_ended(self.index, -9)
 
 
-def leaves_of(filled: Filled) -> LeafFrames:
+def leaves_of(filled: Filled) -> LeafBatch:
     """Return copies of the leaves in a slot."""
     slot, rows = filled.ring.memory.slots[filled.index], filled.rows
     legal = slot.legal[: filled.header.legal_bytes].copy().view(np.uint16)
-    return LeafFrames(slot.features[:rows].copy(), slot.counts[:rows].copy(), legal)
+    return LeafBatch(slot.features[:rows].copy(), slot.counts[:rows].copy(), legal)
 
 
 class Worker(Peer):

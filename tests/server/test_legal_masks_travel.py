@@ -19,8 +19,9 @@ from azselfplay.games import get_game
 from azselfplay.games.packed import LegalMasks
 from azselfplay.link.connection import Connection
 from azselfplay.link.sockets import new_context
-from azselfplay.search.evaluator import LeafBatch, evaluate
+from azselfplay.search.evaluator import evaluate
 from client.remote_evaluator import RemoteEvaluator
+from protocol.frames import LeafBatch
 from protocol.messages import PROTOCOL_VERSION, Hello
 from server.evaluator import FrontControl
 from server.front import FrontSettings
@@ -40,8 +41,8 @@ class GoNetwork(EchoNetwork):
         self._room = np.empty((rows, WORDS), np.uint64)
         return self._room
 
-    def answers(self, positions: Any) -> Any:
-        return echo_priors(positions[2]), np.tile(np.float32([1, 0, 0]), (len(positions[1]), 1))
+    def answers(self, batch: LeafBatch) -> Any:
+        return echo_priors(batch.actions), np.tile(np.float32([1, 0, 0]), (batch.rows, 1))
 
 
 def random_leaves(seed: int) -> LeafBatch:
