@@ -241,12 +241,10 @@ class Asked:
         """Rows without an answer."""
         self.done = asyncio.Event()
         self._world = world
-        self._ends = np.concatenate([[0], np.cumsum(self.batch.counts, dtype=np.int64)])
 
     def answered(self, first: int, evaluations: Evaluations) -> None:
         last = first + len(evaluations.wdl)
-        batch, mine = self.batch, self.batch.actions[self._ends[first] : self._ends[last]]
-        priors, wdl = echo(batch.features[first:last], batch.counts[first:last], mine)
+        priors, wdl = echo(*self.batch.split(last)[0].split(first)[1])
         is_mine = np.array_equal(priors, evaluations.priors) and np.array_equal(wdl, evaluations.wdl)
         self._world.ledger.leaves(last - first, is_mine=is_mine)
         self._count(range(first, last))

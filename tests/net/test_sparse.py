@@ -20,14 +20,8 @@ every_sparse_game = pytest.mark.parametrize("name", SPARSE_GAMES)
 CLOSE = 2e-6
 
 
-def part_of(batch: LeafBatch, rows: range) -> LeafBatch:
-    ends = np.concatenate([[0], np.cumsum(batch.counts, dtype=np.int64)])
-    chosen = batch.actions[ends[rows.start] : ends[rows.stop]]
-    return LeafBatch(batch.features[rows.start : rows.stop], batch.counts[rows.start : rows.stop], chosen)
-
-
-def answers(player: SparseInference, batch: LeafBatch) -> tuple[np.ndarray, np.ndarray]:
-    return player.answers(batch)
+def row_of(batch: LeafBatch, row: int) -> LeafBatch:
+    return batch.split(row + 1)[0].split(row)[1]
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
@@ -39,7 +33,7 @@ def plain_answer(
     network: SparseNetwork, name: str, batch: LeafBatch, row: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the slow twin's answer for one position, in float64 and straight from the formula."""
-    game, one = get_game(name), part_of(batch, range(row, row + 1))
+    game, one = get_game(name), row_of(batch, row)
     features = features_of(game)
     active, rows = (
         np.zeros(features.most_active, np.int32),
@@ -66,7 +60,7 @@ def test_the_kernel_computes_the_formula(name: str, tmp_path: Path) -> None:
     player = SparseInference(name, 1)
     player.load(saved(tmp_path / "net", name, network))
     ends = np.cumsum(batch.counts, dtype=np.int64)
-    priors, wdl = answers(player, batch)
+    priors, wdl = player.answers(batch)
     for row in range(batch.rows):
         expected_priors, expected_wdl = plain_answer(network, name, batch, row)
         np.testing.assert_allclose(wdl[row], expected_wdl, atol=CLOSE)
@@ -81,8 +75,8 @@ def test_an_answer_has_the_same_bits_alone_and_in_any_batch(name: str, tmp_path:
     player.load(saved(tmp_path / "net", name, sparse_network(name)))
     inference = Inference(name, 1, "cpu", threads=2, target_rows=8)
     inference.load(tmp_path / "net")
-    priors, wdl = answers(player, batch)
-    alone = [answers(player, part_of(batch, range(row, row + 1))) for row in range(batch.rows)]
+    priors, wdl = player.answers(batch)
+    alone = [player.answers(row_of(batch, row)) for row in range(batch.rows)]
     np.testing.assert_array_equal(np.concatenate([one[0] for one in alone]), priors)
     np.testing.assert_array_equal(np.concatenate([one[1] for one in alone]), wdl)
     for found, expected in zip(inference.run(batch), (priors, wdl), strict=True):
@@ -97,7 +91,7 @@ def test_torch_computes_the_same_on_its_devices(name: str, tmp_path: Path) -> No
     assert isinstance(network, SparseNetwork)
     engine = SparseTorchEngine(network, "cpu")
     engine.start(batch, 0)
-    for found, expected in zip(engine.finish(0), answers(player, batch), strict=True):
+    for found, expected in zip(engine.finish(0), player.answers(batch), strict=True):
         np.testing.assert_allclose(found, expected, atol=CLOSE)
 
 

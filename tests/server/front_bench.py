@@ -202,7 +202,7 @@ class Worker(Peer):
     def __init__(self, bench: Bench, seed: int) -> None:
         super().__init__(bench, "leaves")
         self.rng = np.random.default_rng(seed)
-        self.requests: dict[int, tuple] = {}
+        self.requests: dict[int, LeafBatch] = {}
         self.answered: dict[int, set[int]] = {}
 
     def ask(self, request: int, rows: int) -> None:
@@ -213,19 +213,17 @@ class Worker(Peer):
     async def get_all(self) -> None:
         while self.requests:
             message, frames = await self.receive(Evaluated)
-            features, counts, actions = self.requests[message.request]
-            ends = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
-            last = message.first + message.rows
-            mine = actions[ends[message.first] : ends[last]]
-            priors, wdl = check_evaluations(message.rows, len(mine), frames)
-            wanted = echo(features[message.first : last], counts[message.first : last], mine)
+            leaves, last = self.requests[message.request], message.first + message.rows
+            mine = leaves.split(last)[0].split(message.first)[1]
+            priors, wdl = check_evaluations(message.rows, len(mine.actions), frames)
+            wanted = echo(*mine)
             assert_array_equal(priors, wanted[0])
             assert_array_equal(wdl, wanted[1])
             rows = set(range(message.first, last))
             answered = self.answered[message.request]
             assert not rows & answered
             answered |= rows
-            if len(answered) == len(counts):
+            if len(answered) == leaves.rows:
                 del self.requests[message.request]
 
 
