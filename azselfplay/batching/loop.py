@@ -345,6 +345,7 @@ class EvaluatorLoop:
             self._halve()
 
     def _answer_oldest(self) -> None:
+        answer: Answers | None
         try:
             answer = self._network.collect(self._submitted[0].ticket)
         except self._network.out_of_memory:

@@ -117,9 +117,9 @@ class SearchPool:
             self._roots, self._selecting = [], []
             self._step(requests, NO_PRIORS, NO_WDL)
         if self.forest.has_leaves:
-            batch, requests = self.forest.take_leaves()
+            batch, sent = self.forest.take_leaves()
             self._handed_out += batch.rows
-            self.evaluator.submit(batch, _Sent(self, requests, len(batch.actions)))
+            self.evaluator.submit(batch, _Sent(self, sent, len(batch.actions)))
 
     def _step(
         self, requests: npt.NDArray[np.void], priors: npt.NDArray[Any], wdl: npt.NDArray[np.float32]

@@ -39,7 +39,7 @@ method, with vector instructions. docs/decisions/0063 has the measurements.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache, partial
 from queue import SimpleQueue
@@ -109,7 +109,7 @@ class CpuEngine:
         for forward in forwards:  # one for each thread, so that `get` never waits
             self._forwards.put(forward)
 
-    def _make_forwards(self, network: Network) -> list[Forward]:
+    def _make_forwards(self, network: Network) -> Sequence[Forward]:
         """Return a forward for each thread. They share the weights, which are laid out once."""
         shape, chunk, threads = (self._game, self._history), self._chunk, self._threads
         if isinstance(network, SparseNetwork):
