@@ -235,54 +235,76 @@ def basis_of(settings: RunConfig) -> Basis:
     """Choose the recipe of a new run; an existing run goes on with its own settings, unless `--recipe` is
     `none`. Raises Fatal(CONFIG) for a recipe that does not exist or is for another game, Fatal(BAD_DATA) for
     a run whose settings cannot be read."""
-    name, named = settings.recipe, None
-    if name not in ("", NONE):
-        if name not in recipes.names() and not name.endswith(".toml"):
-            meant = near(name, recipes.names())
-            hint = f"; the nearest is {meant!r}" if meant else ""
-            raise Fatal(f"--recipe: there is no recipe {name!r}{hint}; --recipe list shows all", Exit.CONFIG)
-        named = recipes.load(name)
-        if named.game not in recipes.games_of(settings.game):
-            raise Fatal(
-                f"--recipe {name} is for {named.game}, not for {settings.game}: give --game {named.game}, or "
-                "another recipe (--recipe list)",
-                Exit.CONFIG,
-            )
+    named = _named_recipe(settings)
     if settings.gpus.strip() == NO_GPUS:
-        device = settings.client_device
-        if device == "remote":
-            device = "auto" if has_gpu("") else "cpu"
-        settings = replace(settings, workers=settings.workers or 0, client_device=device)
+        settings = _played_by_client(settings)
     if settings.run and _exists(settings):
         return _of_run(settings)
-    server, recipe = _in_file(settings.server_config), named
-    asked = flattened(server)
+    server = _in_file(settings.server_config)
+    has_weights = "weights" in flattened(server)
     # A file that starts from the weights of another run replaces the default recipe.
-    if not settings.recipe and "weights" not in asked:
-        found = recipes.default_for(settings.game, has_gpu=on_gpu(settings))
-        recipe = recipes.load(found) if found else None
+    recipe = named if settings.recipe or has_weights else _default_recipe(settings)
     net = settings.net or str(server.get("net", "")) or (recipe.net if recipe else NET)
     # A run of a named recipe is named after it, so that `--recipe NAME` alone continues the run.
     settings = replace(settings, net=net, run=settings.run or (named.name if named else ""))
-    if _exists(settings):
+    if _exists(settings):  # asked again, because only now the name of the run is known
         return _of_run(settings)
     settings = replace(settings, client_workers=_client_workers(settings, {}, is_alone=recipe is not None))
+    basis = _of_recipe(settings, recipe) if recipe else _without_recipe(settings)
     # The trainer goes on with the weights with which azserver begins.
-    begins = {"weights": "server"} if "weights" in asked else {}
-    if recipe is None:
-        played: dict[str, Any] = {"search": {"simulations": SIMULATIONS}}
-        folder = RunFolder(settings.runs, run_name(settings))
-        # With `none` the run may exist: its network stays, and takes the history with which it was made.
-        if folder.about.exists():
-            played["history"] = folder.describe()["history"]
-            settings = replace(settings, net=_network_of(folder) or net)
-        return Basis(settings, {"self_play": played}, begins)
-    of_server, of_trainer = recipe.parts
+    return replace(basis, trainer={**basis.trainer, "weights": "server"}) if has_weights else basis
+
+
+def _named_recipe(settings: RunConfig) -> recipes.Recipe | None:
+    """Return the recipe that `--recipe` names, if it names one."""
+    name = settings.recipe
+    if name in ("", NONE):
+        return None
+    if name not in recipes.names() and not name.endswith(".toml"):
+        meant = near(name, recipes.names())
+        hint = f"; the nearest is {meant!r}" if meant else ""
+        raise Fatal(f"--recipe: there is no recipe {name!r}{hint}; --recipe list shows all", Exit.CONFIG)
+    recipe = recipes.load(name)
+    if recipe.game not in recipes.games_of(settings.game):
+        raise Fatal(
+            f"--recipe {name} is for {recipe.game}, not for {settings.game}: give --game {recipe.game}, or "
+            "another recipe (--recipe list)",
+            Exit.CONFIG,
+        )
+    return recipe
+
+
+def _default_recipe(settings: RunConfig) -> recipes.Recipe | None:
+    """Return the best recipe that is known for the game on this kind of machine."""
+    name = recipes.default_for(settings.game, has_gpu=on_gpu(settings))
+    return recipes.load(name) if name else None
+
+
+def _played_by_client(settings: RunConfig) -> RunConfig:
+    """Return the settings of a run without evaluators of azserver: no workers, and a client with its own."""
+    device = settings.client_device
+    if device == "remote":
+        device = "auto" if has_gpu("") else "cpu"
+    return replace(settings, workers=settings.workers or 0, client_device=device)
+
+
+def _of_recipe(settings: RunConfig, recipe: recipes.Recipe) -> Basis:
+    server, trainer = recipe.parts
     if settings.repeatable:  # minutes have no part in it, but steps have
-        of_trainer = {**of_trainer, "optimizer": {**of_trainer.get("optimizer", {}), "cosine_minutes": 0.0}}
+        trainer = {**trainer, "optimizer": {**trainer.get("optimizer", {}), "cosine_minutes": 0.0}}
     else:
-        of_trainer = falling(of_trainer, 0.0 if _falls_by_steps(settings) else settings.minutes)
-    return Basis(settings, of_server, {**of_trainer, **begins}, recipe.name)
+        trainer = falling(trainer, 0.0 if _falls_by_steps(settings) else settings.minutes)
+    return Basis(settings, server, trainer, recipe.name)
+
+
+def _without_recipe(settings: RunConfig) -> Basis:
+    played: dict[str, Any] = {"search": {"simulations": SIMULATIONS}}
+    folder = RunFolder(settings.runs, run_name(settings))
+    # With `none` the run may exist: its network stays, and takes the history with which it was made.
+    if folder.about.exists():
+        played["history"] = folder.describe()["history"]
+        settings = replace(settings, net=_network_of(folder) or settings.net)
+    return Basis(settings, {"self_play": played}, {})
 
 
 def _in_file(path: Path | None) -> dict[str, Any]:
