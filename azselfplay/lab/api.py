@@ -45,7 +45,7 @@ from azselfplay.host.reading import is_file
 from azselfplay.link.finding import RUNS, find_run, weights_named
 from azselfplay.play.analysis import Analyst, Answer, trees_in_flight
 from azselfplay.play.builtin_players import NetPlayer
-from azselfplay.play.nets import LoadedNet, load_net, search_for
+from azselfplay.play.nets import LoadedNet, load_net, settings_for_search
 from azselfplay.play.openings import Opening
 from azselfplay.play.player import Player
 from azselfplay.play.players import make_player
@@ -126,7 +126,7 @@ class Board:
 class Run:
     """A loaded network. Use it as a context manager, or `close` it, to end its thread."""
 
-    def __init__(self, net: LoadedNet, search: SelfPlaySettings) -> None:
+    def __init__(self, net: LoadedNet, settings: SelfPlaySettings) -> None:
         self.game = net.game.name
         """Name of its game."""
         self.name = net.name
@@ -135,8 +135,8 @@ class Run:
         """Training steps behind it; 0 for an untrained one."""
         self._rules: Rules = net.game
         self._net = net
-        self._settings = search
-        self._analyst = Analyst(net.game, net.evaluator, net.history, search)
+        self._settings = settings
+        self._analyst = Analyst(net.game, net.evaluator, net.history, settings)
 
     def __enter__(self) -> Self:
         return self
@@ -304,7 +304,7 @@ def load(name: str | Path, *, device: str = "cpu", runs: str | Path = RUNS) -> R
             weights = weights_named(name, folder)
             net = load_net(weights, device=device)
         try:
-            return Run(net, search_for("", net.game, weights))
+            return Run(net, settings_for_search("", net.game, weights))
         except BaseException:
             net.close()
             raise
@@ -357,7 +357,7 @@ async def _play(
     try:
         for one in (first, second):
             if isinstance(one, Run):
-                players.append(NetPlayer(one.name, one._net, simulations, search=one._settings))
+                players.append(NetPlayer(one.name, one._net, simulations, settings=one._settings))
             else:
                 players.append(make_player(one, home._rules))
             await players[-1].prepare()

@@ -64,7 +64,7 @@ def main() -> int:
 
     from azselfplay.host import aio  # these import torch, which --help does not need
     from azselfplay.play.analysis import Analyst, Service, positions_in_flight
-    from azselfplay.play.nets import load_net, search_for, search_name
+    from azselfplay.play.nets import load_net, search_name, settings_for_search
     from azselfplay.play.syzygy import open_tables
 
     net = load_net(weights, config.game, device=config.device, threads=config.threads)
@@ -72,10 +72,11 @@ def main() -> int:
     if weights is None:
         _say(f"no network given: an untrained network for {net.game.name} answers")
     with contextlib.closing(net):
-        search = search_for(config.search, net.game, weights)
+        settings = settings_for_search(config.search, net.game, weights)
         tables = open_tables(net.game, config.syzygy_path) if config.syzygy_path else None
-        _say(f"search {search_name(search)}; the first answers may wait up to a minute for it to be compiled")
-        analyst = Analyst(net.game, net.evaluator, net.history, search, tables)
+        name = search_name(settings)
+        _say(f"search {name}; the first answers may wait up to a minute for it to be compiled")
+        analyst = Analyst(net.game, net.evaluator, net.history, settings, tables)
         service = Service(
             analyst,
             in_flight=positions_in_flight(config.in_flight, net.target_rows),

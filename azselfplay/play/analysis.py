@@ -262,16 +262,16 @@ class Analyst:
         game: Game,
         evaluator: Evaluator,
         history: int,
-        search: SelfPlaySettings = FOR_EVALUATION,
+        settings: SelfPlaySettings = FOR_EVALUATION,
         tables: Tables | None = None,
     ) -> None:
-        """`search`: see `play.nets`. `tables`: endgame tables; the best move is the search's choice among the
-        moves that the tables call best."""
+        """`settings`: see `play.nets`. `tables`: endgame tables; the best move is the search's choice among
+        the moves that the tables call best."""
         self.game = game
         self.evaluator = evaluator
         self.tables = tables
         # `simulations` and `max_plies` come from the request.
-        self.settings = changed(search, {"history": history})
+        self.settings = changed(settings, {"history": history})
 
     def warm_up(self) -> None:
         """Compile the rules that `answer` calls. The first time takes up to a minute, so a server calls this

@@ -87,7 +87,7 @@ def main() -> int:
     from azselfplay.host.runs import check_result, write_result
     from azselfplay.play.analysis import Analyst, trees_in_flight
     from azselfplay.play.game_files import format_of, games_in
-    from azselfplay.play.nets import load_net, search_for, search_name
+    from azselfplay.play.nets import load_net, search_name, settings_for_search
     from azselfplay.search.evaluator import BadEvaluation
 
     if config.out is not None:
@@ -98,11 +98,11 @@ def main() -> int:
     net = load_net(weights, device=config.device, threads=config.threads)
     with contextlib.closing(net):
         form, games = format_of(net.game, config.file), games_in(net.game, config.file, draws_end=False)
-        search = search_for(config.search, net.game, weights)
-        analyst = Analyst(net.game, net.evaluator, net.history, search)
+        settings = settings_for_search(config.search, net.game, weights)
+        analyst = Analyst(net.game, net.evaluator, net.history, settings)
         in_flight = trees_in_flight(config.in_flight, net.target_rows, net.game, config.simulations)
         annotator = Annotator(analyst, f"azselfplay, {net.name}", config, in_flight)
-        _say(f"search {search_name(search)}; it may take up to a minute to be compiled")
+        _say(f"search {search_name(settings)}; it may take up to a minute to be compiled")
         texts = list[str]()
         output_utf8()
         # Flushed after each game, so that the reader of a pipe sees each game as soon as it is done.

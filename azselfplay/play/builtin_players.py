@@ -62,19 +62,19 @@ class NetPlayer(Player):
         net: LoadedNet,
         simulations: int,
         release: Callable[[], None] = lambda: None,
-        search: SelfPlaySettings | None = None,
+        settings: SelfPlaySettings | None = None,
     ) -> None:
-        """`search`: see `play.nets.search_for`; the default is PUCT."""
+        """`settings`: see `play.nets.settings_for_search`; the default is PUCT."""
         self.name = name
         self.net = net
         self.simulations = simulations
         self._release = release
-        self.search = search or FOR_EVALUATION
+        self.settings = settings or FOR_EVALUATION
 
     async def prepare(self) -> None:
         """Compile or load the search, which would otherwise take seconds of the first move."""
         if self.simulations:
-            await asyncio.to_thread(warm, self.net.game.name, self.search.search.selection, self.net.own)
+            await asyncio.to_thread(warm, self.net.game.name, self.settings.search.selection, self.net.own)
 
     async def sit_down(self, seed: int) -> Seat:
         return NetSeat(self)
@@ -104,7 +104,7 @@ class NetSeat(Seat):
             or game_history.actions[: len(self._followed)] != self._followed
         ):
             net = self._player.net
-            settings = net.settings(self._player.search, self._player.simulations, game_history.max_plies)
+            settings = net.resolved(self._player.settings, self._player.simulations, game_history.max_plies)
             tree = SearchTree(Forest(net.game, settings, network=net.own), self._rng)
             # Begin at the start of the game, because repetitions are counted over the whole game.
             tree.reset(game_history.states[0])

@@ -135,7 +135,7 @@ def prepare(setup: Setup, seed: int, runs: Path = RUNS) -> Thinker:
     from azselfplay.play.nets import (  # numpy, and perhaps torch: not on the way to --help
         check_fits,
         load_net,
-        search_for,
+        settings_for_search,
     )
     from azselfplay.play.syzygy import open_tables
     from azselfplay.play.thinker import Thinker
@@ -150,8 +150,8 @@ def prepare(setup: Setup, seed: int, runs: Path = RUNS) -> Thinker:
         check_fits(net, game)
         # More leaves in flight than the device's batch would only make the search less focused.
         leaves = setup.leaves or min(MOST_LEAVES, net.target_rows)
-        search = search_for(setup.search, game, weights)
-        thinker = Thinker(net, setup.hash_mib, leaves, seed, search, game, tables)
+        settings = settings_for_search(setup.search, game, weights)
+        thinker = Thinker(net, setup.hash_mib, leaves, seed, settings, game, tables)
     # The GUI's Hash option may ask for more memory than there is.
     except MemoryError as error:
         net.close()

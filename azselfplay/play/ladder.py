@@ -133,14 +133,14 @@ class Ladder:
 
     def __init__(self, settings: LadderConfig) -> None:
         from azselfplay.games import get_game
-        from azselfplay.play.nets import search_for, search_name
+        from azselfplay.play.nets import search_name, settings_for_search
 
         self._run = run_named(settings.run, settings.runs)
         self._game = get_game(str(self._run.describe()["game"]))
         self._settings = settings
         # All networks of a run have the same search.
         any_network = self._run.weights / "any"
-        self._search = search_name(search_for(settings.search, self._game, any_network))
+        self._search = search_name(settings_for_search(settings.search, self._game, any_network))
         self._session = Session(self._game, settings, self._run.path / "ratings.json")
 
     async def run(self, stop: aio.Stop) -> None:
@@ -187,14 +187,14 @@ class Scaling:
     def __init__(self, settings: ScalingConfig) -> None:
         from azselfplay.games import get_game
         from azselfplay.play.book import network
-        from azselfplay.play.nets import search_for, search_name
+        from azselfplay.play.nets import search_name, settings_for_search
         from azselfplay.play.strength import SCALING
 
         # The network is chosen once, because an ongoing run has a newer one an hour later.
         point, name, folder = find_network(settings.network, settings.runs)
         game = get_game(name)
         self._sha256 = point.sha256
-        self._search = search_name(search_for(settings.search, game, point.path))
+        self._search = search_name(settings_for_search(settings.search, game, point.path))
         most = settings.simulations
         counts = sorted({1 << power for power in range(most.bit_length())} | {most})
         self._networks = [network(point, count, self._search) for count in counts]

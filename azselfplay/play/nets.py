@@ -56,11 +56,11 @@ class LoadedNet:
     """Maps packed features [n, words] to ownership [n, cells] in [-1, 1]: 1 where the side to move will own
     the cell. None: the network was trained without an ownership head."""
 
-    def settings(self, search: SelfPlaySettings, simulations: int, max_plies: int = 0) -> SelfPlaySettings:
-        """Return the settings of `search` with so many simulations, in games of at most `max_plies` (0: the
+    def resolved(self, settings: SelfPlaySettings, simulations: int, max_plies: int = 0) -> SelfPlaySettings:
+        """Return `settings`, resolved, with so many simulations, in games of at most `max_plies` (0: the
         game's own cap)."""
         changes = {"search.simulations": max(1, simulations), "max_plies": max_plies, "history": self.history}
-        return resolve(changed(search, changes), self.game)
+        return resolve(changed(settings, changes), self.game)
 
     def close(self) -> None:
         self.evaluator.close()
@@ -202,7 +202,7 @@ WORDS = {path.replace("gumbel.", "gumbel_").rpartition(".")[2]: path for path in
 """Settings by their short names in a search's name: ratings are stored under these names."""
 
 
-def search_for(text: str, game: Game, weights: Path | None = None) -> SelfPlaySettings:
+def settings_for_search(text: str, game: Game, weights: Path | None = None) -> SelfPlaySettings:
     """Return the settings (not resolved) of the search that `text` names; without text, FOR_PLAY with
     `solver` and `look_ahead` of the run in which `weights` were trained.
 
@@ -213,7 +213,7 @@ def search_for(text: str, game: Game, weights: Path | None = None) -> SelfPlaySe
     if text:
         settings = _parsed(text)
     else:
-        own = search_of_run(weights).search
+        own = settings_of_run(weights).search
         settings = changed(FOR_PLAY, {"search.solver": own.solver, "search.look_ahead": own.look_ahead})
     # Check the settings for the game here, so that a wrong text is refused before anything is loaded.
     try:
@@ -223,7 +223,7 @@ def search_for(text: str, game: Game, weights: Path | None = None) -> SelfPlaySe
     return settings
 
 
-def search_of_run(weights: Path | None) -> SelfPlaySettings:
+def settings_of_run(weights: Path | None) -> SelfPlaySettings:
     """Return the search of the self-play in which `weights` were trained, without its noise and temperature;
     FOR_EVALUATION outside of a run. Raises Fatal(BAD_DATA) for a run whose settings cannot be read."""
     if weights is None:
@@ -244,8 +244,8 @@ def search_of_run(weights: Path | None) -> SelfPlaySettings:
 
 
 def search_name(settings: SelfPlaySettings) -> str:
-    """Return the text from which `search_for` makes these settings: the selection, and all settings that
-    differ from their defaults."""
+    """Return the text from which `settings_for_search` makes these settings: the selection, and all settings
+    that differ from their defaults."""
     used = fields_of(settings.search.selection)
     others = [
         f"{word}={attrgetter(path)(settings)}"

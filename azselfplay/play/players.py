@@ -107,10 +107,10 @@ def _net_player(
     path: Path | None, simulations: int, search: str, game: Game, device: str, threads: int
 ) -> Player:
     from azselfplay.play.builtin_players import NetPlayer
-    from azselfplay.play.nets import load_net, search_for, search_name
+    from azselfplay.play.nets import load_net, search_name, settings_for_search
 
     # The raw policy does not search.
-    settings = search_for(search, game, path) if simulations else None
+    settings = settings_for_search(search, game, path) if simulations else None
     # The game is part of the key, because the same file may play a variant with the same board.
     key = (str(path or ""), game.name, device, threads)
     if key not in _LOADED:

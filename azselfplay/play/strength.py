@@ -54,7 +54,7 @@ class Strength(NamedTuple):
 
 
 def measured(weights: Path, search: str, game: Game) -> Strength | None:
-    """Return the strength of the network in `weights` with a search (as for `play.nets.search_for`), if it
+    """Return the strength of the network in `weights` with a search (`play.nets.settings_for_search`), if it
     was rated with exactly this search. Raises Fatal(BAD_DATA) if the ratings cannot be read."""
     folder = weights.resolve().parent
     path = next((one / SCALING for one in (folder, folder.parent) if (one / SCALING).is_file()), None)
@@ -64,12 +64,12 @@ def measured(weights: Path, search: str, game: Game) -> Strength | None:
         published,
         searches_of,
     )
-    from azselfplay.play.nets import search_for, search_name
+    from azselfplay.play.nets import search_name, settings_for_search
 
     network = hashlib.sha256(read_weights(weights)).hexdigest()
     try:
         ratings = dict(published(path))
     except (OSError, ValueError) as error:
         raise Fatal(f"{path} cannot be read: {error}", Exit.BAD_DATA) from error
-    rated = searches_of(ratings, network, search_name(search_for(search, game, weights)))
+    rated = searches_of(ratings, network, search_name(settings_for_search(search, game, weights)))
     return Strength.of((one.simulations, ratings[one].elo) for one in rated)

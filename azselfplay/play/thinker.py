@@ -105,23 +105,22 @@ class Thinker:
         hash_mib: int,
         leaves: int,
         seed: int,
-        search: SelfPlaySettings = FOR_EVALUATION,
+        settings: SelfPlaySettings = FOR_EVALUATION,
         game: Game | None = None,
         tables: Tables | None = None,
     ) -> None:
-        """`search`: see `play.nets.search_for`. `game`: another variant with the same board and
+        """`settings`: see `play.nets.settings_for_search`. `game`: another variant with the same board and
         actions as the network's game (`play.nets.check_fits`). `tables`: endgame tables, which choose the
         moves that are searched at the root."""
         self.net = net
         self.game = game or net.game
         changes = {"search.simulations": MAX_SIMULATIONS, "history": net.history, "max_plies": MAX_PLIES}
-        settings = changed(search, changes)
         self._evaluator = net.evaluator
         self._tables = tables
         self._rng = np.random.default_rng(seed)
         self.tree = ParallelTree(
             self.game,
-            resolve(settings, self.game),
+            resolve(changed(settings, changes), self.game),
             self._rng,
             max_nodes=(hash_mib << 20) // node_bytes(self.game),
             max_leaves=leaves,

@@ -56,27 +56,27 @@ class TruthConfig:
 
 def main() -> int:
     """Entry point. Returns the exit status."""
-    settings = load(TruthConfig, command="azplay truth", examples=TRUTH_EXAMPLES)
+    config = load(TruthConfig, command="azplay truth", examples=TRUTH_EXAMPLES)
     # Check the settings before anything is loaded.
-    simulations = simulations_from(settings.simulations)
-    if settings.json is not None:
-        check_result(settings.json, "--json")
-    weights = weights_named(settings.network, settings.runs)
+    simulations = simulations_from(config.simulations)
+    if config.json is not None:
+        check_result(config.json, "--json")
+    weights = weights_named(config.network, config.runs)
 
     found: tuple[str, Any] | None = None
 
     async def main(stop: aio.Stop) -> None:
         nonlocal found
         stop.waits_for = "nothing; what was measured is dropped"
-        found = await aio.unless_stopped(measure_network(settings, weights, simulations), stop)
+        found = await aio.unless_stopped(measure_network(config, weights, simulations), stop)
 
     aio.run(main)
     if found is None:
         return int(Exit.INTERRUPTED)
     table, figures = found
     print(table)
-    if settings.json is not None:
-        write_result(settings.json, json.dumps(figures, indent=1).encode())
+    if config.json is not None:
+        write_result(config.json, json.dumps(figures, indent=1).encode())
     return int(Exit.OK)
 
 
@@ -95,32 +95,32 @@ def simulations_from(text: str) -> list[int]:
     return list(dict.fromkeys(numbers))
 
 
-async def measure_network(settings: TruthConfig, weights: Path, simulations: list[int]) -> tuple[str, Any]:
+async def measure_network(config: TruthConfig, weights: Path, simulations: list[int]) -> tuple[str, Any]:
     """Return the measured table, and the figures for `--json`."""
     from azselfplay.play.driver import in_thread
-    from azselfplay.play.nets import load_net, meta_of, search_for
+    from azselfplay.play.nets import load_net, meta_of, settings_for_search
     from azselfplay.play.truth_errors import errors_table, measure, rows_for, to_json
     from azselfplay.search.warm import warm
     from net.architectures.registry import name_of
 
-    device, threads = settings.device, settings.threads
+    device, threads = config.device, config.threads
     # The trained network comes first, as in the table.
     nets = [load_net(weights, device=device, threads=threads)]
-    if settings.untrained:
+    if config.untrained:
         # The untrained network has the same shape, so that the two differ only by training.
         shape = name_of(meta_of(weights).architecture)
         game, history = nets[0].game.name, nets[0].history
         untrained = load_net(
-            None, game, device=device, threads=threads, preset=shape, seed=settings.seed, history=history
+            None, game, device=device, threads=threads, preset=shape, seed=config.seed, history=history
         )
         nets.append(untrained)
     try:
-        rows = rows_for(nets[0].game, settings.seed, settings.limit)
-        search = search_for(settings.search, nets[0].game, weights)
+        rows = rows_for(nets[0].game, config.seed, config.limit)
+        settings = settings_for_search(config.search, nets[0].game, weights)
         # In a thread, because a stop need not wait for the compiler there. The networks share their code.
-        await in_thread(partial(warm, nets[0].game.name, search.search.selection, nets[0].own))
+        await in_thread(partial(warm, nets[0].game.name, settings.search.selection, nets[0].own))
         tell = partial(print, file=sys.stderr, flush=True)
-        found = await measure(nets, rows, simulations, tell, search)
+        found = await measure(nets, rows, simulations, tell, settings)
     finally:
         for net in nets:
             net.close()

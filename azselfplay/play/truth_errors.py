@@ -177,11 +177,11 @@ fills."""
 
 
 async def chosen_actions(
-    net: LoadedNet, rows: Sequence[Row], simulations: int, search: SelfPlaySettings = FOR_EVALUATION
+    net: LoadedNet, rows: Sequence[Row], simulations: int, settings: SelfPlaySettings = FOR_EVALUATION
 ) -> list[int]:
     """Return the action played in every row; 0 simulations means the raw policy. Each row gets a new tree."""
     most = max(64, IN_FLIGHT_BATCHES * net.target_rows)
-    forest = Forest(net.game, net.settings(search, simulations), min(most, len(rows)), network=net.own)
+    forest = Forest(net.game, net.resolved(settings, simulations), min(most, len(rows)), network=net.own)
     pool = SearchPool(forest, net.evaluator)
     # Use as many trees as keep the device's batches full; more would only take memory.
     places = asyncio.Semaphore(most)
@@ -210,15 +210,15 @@ async def measure(
     rows: Sequence[Row],
     simulations: Sequence[int],
     progress: Callable[[str], None] = lambda _: None,
-    search: SelfPlaySettings = FOR_EVALUATION,
+    settings: SelfPlaySettings = FOR_EVALUATION,
 ) -> list[PlayerErrors]:
-    """Return the errors of every network at every number of simulations of `search`, then the errors of
+    """Return the errors of every network at every number of simulations of the search, then the errors of
     random moves."""
     found = []
     for net in nets:
         for count in simulations:
             progress(f"{net.name}: {count} simulations, {len(rows)} positions")
-            played = await chosen_actions(net, rows, count, search)
+            played = await chosen_actions(net, rows, count, settings)
             groups = [count_errors(rows, played, group) for group in groups_of(rows)]
             trees: dict[str, TreeResult] = {}
             # With --limit, some positions have no move, so the whole tree cannot be played.
@@ -229,7 +229,7 @@ async def measure(
                 }
                 for side in ("first", "second"):
                     trees[side] = play_whole_tree(net.game, actions, first=side == "first")
-            found.append(PlayerErrors(net.name, count, groups, trees, search_name(search)))
+            found.append(PlayerErrors(net.name, count, groups, trees, search_name(settings)))
     groups = [expected_errors(rows, group) for group in groups_of(rows)]
     return [*found, PlayerErrors("random moves", None, groups, {})]
 

@@ -112,7 +112,7 @@ def test_a_network_whose_run_cannot_be_read_is_closed_again(monkeypatch) -> None
         raise Fatal("config.toml does not say how the run searches", Exit.BAD_DATA)
 
     closed, close = list[LoadedNet](), LoadedNet.close
-    monkeypatch.setattr(api, "search_for", refuse)
+    monkeypatch.setattr(api, "settings_for_search", refuse)
     monkeypatch.setattr(LoadedNet, "close", lambda net: (closed.append(net), close(net)))
     with pytest.raises(az.Error, match="does not say how the run searches"):
         az.load("tic_tac_toe")

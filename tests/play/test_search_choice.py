@@ -13,7 +13,7 @@ from azselfplay.host.config import to_toml
 from azselfplay.host.exits import Exit
 from azselfplay.play.analysis import Analyst, Request
 from azselfplay.play.builtin_players import NetPlayer
-from azselfplay.play.nets import LoadedNet, search_for, search_name, search_of_run
+from azselfplay.play.nets import LoadedNet, search_name, settings_for_search, settings_of_run
 from azselfplay.play.truth_errors import chosen_actions, rows_for
 from azselfplay.search.evaluator import UniformEvaluator
 from azselfplay.search.settings import FOR_EVALUATION, FOR_PLAY
@@ -45,7 +45,7 @@ def untrained() -> LoadedNet:
     ],
 )
 def test_the_name_of_a_search_makes_that_search_again(settings: SelfPlaySettings) -> None:
-    assert search_for(search_name(settings), GAME) == settings
+    assert settings_for_search(search_name(settings), GAME) == settings
 
 
 def test_a_name_says_only_what_is_not_as_usual_and_is_used() -> None:
@@ -56,16 +56,16 @@ def test_a_name_says_only_what_is_not_as_usual_and_is_used() -> None:
 def test_without_a_word_a_network_that_explored_with_gumbel_plays_with_puct(tmp_path: Path) -> None:
     trained = self_play(selection="gumbel", c_scale=0.3, solver=True, root_noise=0.25, temperature=1.0)
     weights = run_of(tmp_path, trained)
-    assert search_for("", GAME, weights) == varied(FOR_PLAY, solver=True)
-    assert search_of_run(weights) == varied(GUMBEL, c_scale=0.3, solver=True)
-    assert search_for("puct", GAME, weights) == FOR_EVALUATION
-    assert search_for("gumbel", GAME, weights) == GUMBEL
-    assert search_for("", GAME, weights.parent.parent / "snapshots" / "any") == varied(FOR_PLAY, solver=True)
+    assert settings_for_search("", GAME, weights) == varied(FOR_PLAY, solver=True)
+    assert settings_of_run(weights) == varied(GUMBEL, c_scale=0.3, solver=True)
+    assert settings_for_search("puct", GAME, weights) == FOR_EVALUATION
+    assert settings_for_search("gumbel", GAME, weights) == GUMBEL
+    assert settings_for_search("", GAME, tmp_path / "snapshots" / "any") == varied(FOR_PLAY, solver=True)
 
 
 def test_weights_of_no_run_are_searched_as_all_that_play(tmp_path: Path) -> None:
-    assert search_for("", GAME, tmp_path / "net.safetensors") == FOR_PLAY
-    assert search_for("", GAME) == FOR_PLAY
+    assert settings_for_search("", GAME, tmp_path / "net.safetensors") == FOR_PLAY
+    assert settings_for_search("", GAME) == FOR_PLAY
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_weights_of_no_run_are_searched_as_all_that_play(tmp_path: Path) -> None
 )
 def test_a_search_that_means_nothing_is_refused(text: str) -> None:
     with ends(Exit.CONFIG):
-        search_for(text, GAME)
+        settings_for_search(text, GAME)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_a_selection_that_is_not_there_or_does_not_read_a_setting_names_the_near
     text: str, nearest: str
 ) -> None:
     with ends(Exit.CONFIG, f"the nearest is {nearest}"):
-        search_for(text, GAME)
+        settings_for_search(text, GAME)
 
 
 @pytest.mark.parametrize("content", ["self_play = 3\n", "[self_play.search]\nc_init = 'a'\n", "= = ="])
@@ -97,7 +97,7 @@ def test_a_run_whose_settings_cannot_be_read_is_named(tmp_path: Path, content: s
     weights = run_of(tmp_path, SelfPlaySettings())
     (tmp_path / "config.toml").write_text(content)
     with ends(Exit.BAD_DATA, r"config\.toml"):
-        search_for("", GAME, weights)
+        settings_for_search("", GAME, weights)
 
 
 def test_players_truth_and_analysis_make_the_search_that_is_named() -> None:
@@ -105,7 +105,7 @@ def test_players_truth_and_analysis_make_the_search_that_is_named() -> None:
     analyst = Analyst(GAME, UniformEvaluator(), 1, GUMBEL)
 
     async def seat_choice(search: SelfPlaySettings, moves: tuple[int, ...]) -> int:
-        seat = await NetPlayer("one", net, 12, search=search).sit_down(0)
+        seat = await NetPlayer("one", net, 12, settings=search).sit_down(0)
         game_history = GameHistory(GAME)
         for move in moves:
             game_history.play(move)

@@ -14,7 +14,7 @@ from ring_parts import SteppedLoop
 from azselfplay.games import get_game
 from azselfplay.host.exits import Fatal
 from azselfplay.play.driver import prepare
-from azselfplay.play.nets import LoadedNet, search_for
+from azselfplay.play.nets import LoadedNet, settings_for_search
 from azselfplay.play.orders import Found, Request, Setup
 from azselfplay.play.thinker import (
     MEASURED_SHARE,
@@ -41,7 +41,7 @@ GAME = get_game("connect_four")
 
 def engine_with(name: str, leaves: int, evaluator: HashEvaluator | None = None) -> Thinker:
     net = LoadedNet(GAME, GAME.history, "hash", 0, evaluator or HashEvaluator(), 1)
-    return Thinker(net, 1, leaves, 0, search_for(name, GAME))
+    return Thinker(net, 1, leaves, 0, settings_for_search(name, GAME))
 
 
 def thought(thinker: Thinker, **request: object) -> tuple[int, int]:
@@ -108,7 +108,7 @@ def test_a_kept_tree_does_not_answer_without_a_search() -> None:
 def test_an_only_move_is_played_at_once_when_pondering_ends() -> None:
     game = get_game("tic_tac_toe")
     net = LoadedNet(game, game.history, "hash", 0, HashEvaluator(), 1)
-    thinker, one_cell_free = Thinker(net, 1, 1, 0, search_for("", game)), (0, 1, 2, 4, 3, 5, 7, 6)
+    thinker, one_cell_free = Thinker(net, 1, 1, 0, settings_for_search("", game)), (0, 1, 2, 4, 3, 5, 7, 6)
     request = Request("", one_cell_free, 0.0, may_move_early=True, seconds=10.0, simulations=2000)
 
     async def hit() -> int:
@@ -210,7 +210,7 @@ def test_a_temperature_draws_among_the_moves_and_none_always_plays_the_best() ->
 
 @pytest.mark.parametrize("name", ["puct", "gumbel"])
 def test_with_one_leaf_in_flight_the_engine_plays_what_a_match_player_plays(name):
-    settings = resolve(changed(search_for(name, GAME), {"search.simulations": 64}), GAME)
+    settings = resolve(changed(settings_for_search(name, GAME), {"search.simulations": 64}), GAME)
     tree = SearchTree(Forest(GAME, settings), np.random.default_rng(0))
     tree.reset(GAME.notation.state_from_text(""))
     result = asyncio.run(search(tree, SearchPool(tree.forest, HashEvaluator())))
@@ -236,7 +236,7 @@ def test_before_a_clock_runs_the_network_has_answered_once() -> None:
         return Evaluations(np.full(len(batch.actions), 1 / 7, np.float16), np.full((batch.rows, 3), 1 / 3), 0)
 
     net = LoadedNet(GAME, GAME.history, "counts", 0, LocalEvaluator(infer, 1), 1)
-    thinker = Thinker(net, 1, 1, 0, search_for("puct", GAME))
+    thinker = Thinker(net, 1, 1, 0, settings_for_search("puct", GAME))
     thinker.warm_up()
     thinker.close()
     assert asked == [1]

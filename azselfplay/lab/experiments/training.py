@@ -34,7 +34,7 @@ from azselfplay.host.processes import ending_with_parent, python_module
 from azselfplay.host.runs import RunFolder, is_locked, newest_row, write_atomically
 from azselfplay.lab.experiments.recipe import Recipe
 from azselfplay.link.finding import newest_weights
-from azselfplay.play.nets import search_for, search_of_run
+from azselfplay.play.nets import settings_for_search, settings_of_run
 from protocol.settings import SelfPlaySettings
 
 POLL_SECONDS = 1.0
@@ -81,7 +81,7 @@ class Trained:
     def search(self, recipe: Recipe, game: Game) -> SelfPlaySettings:
         """Return the search of this run's networks when they are judged."""
         text = recipe.judge_search
-        return search_for(text, game) if text else search_of_run(self.folder.weights / "any")
+        return settings_for_search(text, game) if text else settings_of_run(self.folder.weights / "any")
 
     def to_json(self) -> dict[str, Any]:
         """Return all fields except the folder."""

@@ -33,7 +33,7 @@ from azselfplay.link.finding import newest_weights
 from azselfplay.link.weights_files import SUFFIX, hash_in_name, short_hash, version_in
 from azselfplay.play.book import head
 from azselfplay.play.driver import in_thread
-from azselfplay.play.nets import LoadedNet, load_net, search_for
+from azselfplay.play.nets import LoadedNet, load_net, settings_for_search
 from azselfplay.play.orders import Report, Request
 from azselfplay.play.players import Shared
 from azselfplay.play.thinker import Thinker, Thinking
@@ -131,7 +131,7 @@ class Rooms:
         cannot be played."""
 
         def ready(net: LoadedNet) -> Thinker:
-            thinker = Thinker(net, HASH_MIB, LEAVES, 0, search_for("", net.game, weights))
+            thinker = Thinker(net, HASH_MIB, LEAVES, 0, settings_for_search("", net.game, weights))
             thinker.warm_up()
             return thinker
 

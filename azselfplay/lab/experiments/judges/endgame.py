@@ -13,7 +13,7 @@ from azselfplay.lab.experiments.judges.matches import errors_of, net_player, pla
 from azselfplay.lab.experiments.measures import Judgement, Measure, mean_of, share
 from azselfplay.lab.experiments.recipe import Recipe
 from azselfplay.lab.experiments.training import Trained
-from azselfplay.play.nets import search_for, search_name
+from azselfplay.play.nets import search_name, settings_for_search
 from azselfplay.play.openings import Opening
 from azselfplay.play.truth_errors import solution_of
 
@@ -74,7 +74,7 @@ def check(recipe: Recipe) -> None:
     """Raise Fatal(CONFIG) if self-play does not start from an ending with tables, or there is no such search
     as the recipe's."""
     game = get_game(recipe.game)
-    search_for(recipe.judge_search, game)
+    settings_for_search(recipe.judge_search, game)
     solution = knowledge_of(game).solution
     known = solution.endings if solution else {}
     if _ending(recipe) not in known:

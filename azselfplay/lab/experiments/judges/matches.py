@@ -18,7 +18,7 @@ from azselfplay.lab.experiments.measures import Judgement, Measure, share
 from azselfplay.lab.experiments.recipe import Recipe
 from azselfplay.lab.experiments.training import Snapshot, Trained
 from azselfplay.play.elo import estimate, pair_counts
-from azselfplay.play.nets import load_net, search_for, search_name
+from azselfplay.play.nets import load_net, search_name, settings_for_search
 from azselfplay.play.openings import Opening, random_openings, usual_plies
 from azselfplay.play.players import make_player
 from azselfplay.play.runner import MatchSettings, PlayedGame, ms_a_move, play_match
@@ -66,7 +66,7 @@ def check(recipe: Recipe) -> None:
     """Raise Fatal(CONFIG) if the game does not have the recipe's opening or search, or an opponent is not
     installed or cannot play the game. Call this before training."""
     game = get_game(recipe.game)
-    search_for(recipe.judge_search, game)
+    settings_for_search(recipe.judge_search, game)
     openings_of(recipe, game, PAIRS_ON_THE_WAY, CURVE_SEED)
 
     async def main() -> None:
@@ -217,6 +217,6 @@ def errors_of(
     (`recipe.judge_simulations`), and of random moves."""
     net = load_net(trained.path(snapshot))
     kinds = (0, recipe.judge_simulations) if with_search else (0,)
-    found = asyncio.run(measure([net], rows, kinds, search=trained.search(recipe, game)))
+    found = asyncio.run(measure([net], rows, kinds, settings=trained.search(recipe, game)))
     net.close()
     return found
