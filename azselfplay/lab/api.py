@@ -202,10 +202,10 @@ class Run:
                 raise Error(f"a position of {position.run.game}, and {self.name} plays {self.game}")
             if reason := position.finished:
                 raise Error(f"the game is over ({reason}): there is nothing to evaluate")
-        histories = [position._history for position in positions]
+        histories = [position._game_history for position in positions]
         # As many as keep the device's batches full; more would only take memory for their trees.
-        room = trees_in_flight(0, self._net.target_rows, self._net.game, simulations)
-        return await self._analyst.analyse_all(histories, simulations, asyncio.Semaphore(room))
+        places = trees_in_flight(0, self._net.target_rows, self._net.game, simulations)
+        return await self._analyst.analyse_all(histories, simulations, asyncio.Semaphore(places))
 
 
 class _NoNetwork(Run):
@@ -226,13 +226,13 @@ class _NoNetwork(Run):
 class Position:
     """A position of a game, with the moves that led to it. It never changes: `play` returns another one."""
 
-    def __init__(self, run: Run, history: GameHistory) -> None:
+    def __init__(self, run: Run, game_history: GameHistory) -> None:
         self.run = run
-        self.start = history.start
+        self.start = game_history.start
         """Where the game began, in its notation; "" is the usual start."""
-        self.moves = tuple(history.moves_text())
+        self.moves = tuple(game_history.moves_text())
         """The moves since then."""
-        self._history = history
+        self._game_history = game_history
 
     def __repr__(self) -> str:
         return f"<{self.run.game}: {self.text}>"
@@ -240,25 +240,25 @@ class Position:
     @cached_property
     def text(self) -> str:
         """The position in the game's notation: FEN for chess, SFEN for shogi."""
-        return self.run._rules.notation.state_to_text(self._history.state)
+        return self.run._rules.notation.state_to_text(self._game_history.state)
 
     @property
     def legal_moves(self) -> list[str]:
         """Moves in the game's notation; none after the end of the game."""
         if self.finished:
             return []
-        notation, state = self.run._rules.notation, self._history.state
-        return [notation.action_to_text(state, int(action)) for action in self._history.legal_actions()]
+        notation, state = self.run._rules.notation, self._game_history.state
+        return [notation.action_to_text(state, int(action)) for action in self._game_history.legal_actions()]
 
     @property
     def finished(self) -> str | None:
         """Why the game is over, as the rules name it; None while it goes on."""
-        return self._history.end_reason()
+        return self._game_history.end_reason()
 
     @property
     def board(self) -> Board:
         """A drawing of the position."""
-        rules, state = self.run._rules, self._history.state
+        rules, state = self.run._rules, self._game_history.state
         last = self.moves[-1] if self.moves else ""
         return Board(rules.notation.render(state), picture_of(rules)(state, last).decode())
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -21,11 +21,11 @@ from azselfplay.games.game_history import GameHistory
 from azselfplay.games.game_texts import after_moves
 from azselfplay.games.knowledge import knowledge_of
 from azselfplay.games.names import nearest
-from azselfplay.games.spec import LONGEST_MOVE, Game, outcome_for_first_player
+from azselfplay.games.spec import LONGEST_MOVE, Game, State, outcome_for_first_player
 from azselfplay.host.aio import Stop, unless_stopped
 from azselfplay.play.driver import Input, Line, Output, in_thread
 from azselfplay.play.syzygy import Tables
-from azselfplay.search.evaluator import BadEvaluation, Evaluator, evaluate
+from azselfplay.search.evaluator import BadEvaluation, Evaluations, Evaluator, evaluate
 from azselfplay.search.forest import Forest
 from azselfplay.search.leaf_parallel import node_bytes
 from azselfplay.search.mcts import choose_action, search
@@ -69,7 +69,7 @@ Answer = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Request:
+class AnalysisRequest:
     """A position: `fen` (empty: the usual start), then `moves`. 0 simulations: the network alone."""
 
     id: Id
@@ -94,8 +94,8 @@ class Service:
         self.errors = 0
         self._analyst = analyst
         self._simulations = simulations
-        self._room = Room(in_flight, max_simulations(analyst.game))
-        # Set when a position leaves, to wake the reader that waits for room.
+        self._in_flight = InFlight(in_flight, max_simulations(analyst.game))
+        # Set when a position leaves, to wake the reader that waits for a place.
         self._left = asyncio.Event()
         # Bounded: a slow reader of our output must slow us down, not fill the memory.
         self._unwritten: asyncio.Queue[bytes | None] = asyncio.Queue(UNWRITTEN)
@@ -130,13 +130,13 @@ class Service:
             await self._refuse(error.request_id, error)
             return
         # No further line is read while we wait here, so the positions in flight bound the memory.
-        while not self._room.fits(request.simulations):
+        while not self._in_flight.fits(request.simulations):
             self._left.clear()
             await self._left.wait()
-        self._room.enter(request.simulations)
+        self._in_flight.enter(request.simulations)
         positions.create_task(self._answer(request))
 
-    async def _answer(self, request: Request) -> None:
+    async def _answer(self, request: AnalysisRequest) -> None:
         try:
             answer = await self._analyst.answer(request)
             self.answers += 1
@@ -144,9 +144,9 @@ class Service:
         except (BadRequest, BadEvaluation) as error:
             await self._refuse(request.id, error)
         finally:
-            # The position leaves only after its answer was queued, so a slow reader keeps the room full and
-            # stops our reading.
-            self._room.leave(request.simulations)
+            # The position leaves only after its answer was queued, so a slow reader keeps all places taken
+            # and stops our reading.
+            self._in_flight.leave(request.simulations)
             self._left.set()
 
     async def _refuse(self, request_id: Id | None, error: Exception) -> None:
@@ -165,7 +165,7 @@ class Service:
             await output.write(b"".join(line for line in waiting if line is not None))
 
 
-class Room:
+class InFlight:
     """Bounds the positions in flight and their simulations. A single position always fits."""
 
     def __init__(self, positions: int, simulations: int) -> None:
@@ -202,11 +202,11 @@ def positions_in_flight(wanted: int, target_rows: int) -> int:
 
 def trees_in_flight(wanted: int, target_rows: int, game: Game, simulations: int) -> int:
     """Return `positions_in_flight`, but at most as many as have room for trees of so many `simulations`."""
-    room = max(1, max_simulations(game) // max(1, simulations))
-    return min(positions_in_flight(wanted, target_rows), room)
+    most = max(1, max_simulations(game) // max(1, simulations))
+    return min(positions_in_flight(wanted, target_rows), most)
 
 
-def parse(line: bytes | None, simulations: int) -> Request:
+def parse(line: bytes | None, simulations: int) -> AnalysisRequest:
     """Return the request in `line` (None: a line that was too long). Raises BadRequest.
 
     `simulations` is for lines without a number of their own.
@@ -251,7 +251,18 @@ def parse(line: bytes | None, simulations: int) -> Request:
     # `type`, not isinstance, because True is an int for isinstance.
     if type(count) is not int or not 0 <= count <= MAX_SIMULATIONS:
         raise BadRequest(f"simulations must be a whole number from 0 to {MAX_SIMULATIONS}", request_id)
-    return Request(request_id, fen, tuple(moves), count)
+    return AnalysisRequest(request_id, fen, tuple(moves), count)
+
+
+class Chosen(NamedTuple):
+    """The choice of a search, or of the network alone."""
+
+    best: int
+    line: tuple[int, ...]
+    """The expected actions, beginning with `best`."""
+    visits: dict[int, int]
+    """Visits of the searched actions; empty without a search."""
+    value: float
 
 
 class Analyst:
@@ -276,10 +287,10 @@ class Analyst:
     def warm_up(self) -> None:
         """Compile the rules that `answer` calls. The first time takes up to a minute, so a server calls this
         in a thread."""
-        history = self.history_of(Request(id="", fen="", moves=(), simulations=0))
-        leaf = self._leaf(history)
+        game_history = self.game_history_of(AnalysisRequest(id="", fen="", moves=(), simulations=0))
+        leaf = self._leaf(game_history)
         # This compiles the rules that `play` needs.
-        history.play(int(leaf.actions[0]))
+        game_history.play(int(leaf.actions[0]))
 
     async def prepare(self, simulations: int, stop: Stop) -> bool:
         """Compile or load the rules and, unless `simulations` is 0, the search, in a thread: a stop would
@@ -294,15 +305,15 @@ class Analyst:
         await unless_stopped(in_thread(work), stop)
         return not stop.finishing.is_set()
 
-    async def answer(self, request: Request) -> Answer:
+    async def answer(self, request: AnalysisRequest) -> Answer:
         """Analyse a position. Raises BadRequest."""
         began = time.perf_counter()
-        found = await self.analyse(self.history_of(request), request.simulations)
+        found = await self.analyse(self.game_history_of(request), request.simulations)
         if "finished" not in found:
             found["ms"] = round((time.perf_counter() - began) * 1000, 3)
         return {"id": request.id, **found}
 
-    def history_of(self, request: Request) -> GameHistory:
+    def game_history_of(self, request: AnalysisRequest) -> GameHistory:
         """Return the game up to the position asked for. Raises BadRequest naming what cannot be read, or the
         move that is not legal."""
         try:
@@ -311,83 +322,92 @@ class Analyst:
         except ValueError as error:
             raise BadRequest(str(error), request.id) from error
 
-    async def analyse(self, history: GameHistory, simulations: int) -> Answer:
-        """Analyse the position at the end of `history`. Without simulations, the network alone answers and no
-        tree is needed."""
-        finished = history.end_reason()
+    async def analyse(self, game_history: GameHistory, simulations: int) -> Answer:
+        """Analyse the position at the end of `game_history`. Without simulations, the network alone answers
+        and no tree is needed."""
+        finished = game_history.end_reason()
         if finished is not None:
-            outcome = history.outcome()
+            outcome = game_history.outcome()
             # The same function also converts the outcome back to the view of the side to move.
-            won = outcome_for_first_player(outcome, history.side_to_move)
+            won = outcome_for_first_player(outcome, game_history.side_to_move)
             return {"finished": finished, "outcome": outcome, "value": won}
-        leaf = self._leaf(history)
+        leaf = self._leaf(game_history)
         evaluation = await evaluate(self.evaluator, leaf)
-        value = float(evaluation.values[0])
-        visits: dict[int, int] = {}
         priors = dict(zip(leaf.actions.tolist(), evaluation.priors.tolist(), strict=True))
         if simulations:
-            changes = {"search.simulations": simulations, "max_plies": history.max_plies}
-            settings = resolve(changed(self.settings, changes), self.game)
-            forest = Forest(self.game, settings, keeps_subtree=False)
-            with SearchTree(forest, np.random.default_rng(0)) as tree:
-                # Play from the start of the game, so that the search knows which positions would be
-                # repetitions.
-                tree.reset(history.states[0])
-                for action in history.actions:
-                    tree.advance(action)
-                tree.expand_root(evaluation.priors, value)
-                result = await search(tree, SearchPool(tree.forest, self.evaluator))
-                value = result.value
-                # Without noise and temperature, no random numbers are used.
-                best = choose_action(result, tree.ply, tree.settings, np.random.default_rng(0))
-                visits = _visits(tree, result)
-                # A move that wins at once is not searched, so the tree has no line for it.
-                line = tuple(tree.principal_variation(best)) or (best,)
+            chosen = await self._searched(game_history, evaluation, simulations)
         else:
             best = min(priors, key=lambda action: (-priors[action], action))
-            line = (best,)
-        kept = self.tables.best(history) if self.tables else ()
-        if kept and best not in kept:
-            best = min(kept, key=lambda action: (-visits.get(action, 0), -priors[action], action))
-            line = (best,)
-        notation, state = self.game.notation, history.state
-        text = {action: notation.action_to_text(state, action) for action in priors}
+            chosen = Chosen(best, (best,), {}, float(evaluation.values[0]))
+        chosen = self._by_tables(chosen, priors, game_history)
+        return self._described(chosen, priors, evaluation, game_history.state)
+
+    async def _searched(self, game_history: GameHistory, evaluation: Evaluations, simulations: int) -> Chosen:
+        """Search the position. `evaluation`: that of its one row."""
+        changes = {"search.simulations": simulations, "max_plies": game_history.max_plies}
+        settings = resolve(changed(self.settings, changes), self.game)
+        forest = Forest(self.game, settings, keeps_subtree=False)
+        with SearchTree(forest, np.random.default_rng(0)) as tree:
+            # Play from the start of the game, so that the search knows which positions would be repetitions.
+            tree.reset(game_history.states[0])
+            for action in game_history.actions:
+                tree.advance(action)
+            tree.expand_root(evaluation.priors, float(evaluation.values[0]))
+            result = await search(tree, SearchPool(tree.forest, self.evaluator))
+            # Without noise and temperature, no random numbers are used.
+            best = choose_action(result, tree.ply, tree.settings, np.random.default_rng(0))
+            # A move that wins at once is not searched, so the tree has no line for it.
+            line = tuple(tree.principal_variation(best)) or (best,)
+            return Chosen(best, line, _visits(tree, result), result.value)
+
+    def _by_tables(self, chosen: Chosen, priors: Mapping[int, float], game_history: GameHistory) -> Chosen:
+        """Return `chosen`, or another move if the endgame tables do not call this one best."""
+        kept = self.tables.best(game_history) if self.tables else ()
+        if not kept or chosen.best in kept:
+            return chosen
+        best = min(kept, key=lambda action: (-chosen.visits.get(action, 0), -priors[action], action))
+        return chosen._replace(best=best, line=(best,))
+
+    def _described(
+        self, chosen: Chosen, priors: Mapping[int, float], evaluation: Evaluations, state: State
+    ) -> Answer:
+        """Return the answer about `state`, with moves as text."""
+        to_text, visits = self.game.notation.action_to_text, chosen.visits
+        text = {action: to_text(state, action) for action in priors}
         # A move's text depends on the position before it (captures, drops), so the line is played out.
         pv = []
-        for action in line:
-            pv.append(notation.action_to_text(state, action))
-            after = np.zeros_like(state)
-            self.game.rules.play(state, action, after)
-            state = after
+        for action in chosen.line:
+            pv.append(to_text(state, action))
+            state = self.game.after(state, action)
         # Most likely first; ties by action number, so that answers do not depend on the machine.
         likely = sorted(priors, key=lambda a: (-priors[a], a))
         return {
-            "best": text[best],
+            "best": text[chosen.best],
             "visits": {text[a]: visits[a] for a in sorted(visits, key=lambda a: (-visits[a], a))},
             "policy": {text[a]: round(priors[a], DIGITS) for a in likely},
-            "value": round(value, DIGITS),
+            "value": round(chosen.value, DIGITS),
             "wdl": [round(probability, DIGITS) for probability in evaluation.wdl[0].tolist()],
             "pv": pv,
         }
 
     async def analyse_all(
-        self, histories: Sequence[GameHistory], simulations: int, room: asyncio.Semaphore
+        self, game_histories: Sequence[GameHistory], simulations: int, places: asyncio.Semaphore
     ) -> list[Answer]:
-        """Analyse positions side by side, and return the answers in the order of the positions. `room` limits
-        how many have a tree at the same time, because there may be thousands."""
+        """Analyse positions side by side, and return the answers in the order of the positions. `places`
+        limits how many have a tree at the same time, because there may be thousands."""
 
-        async def analysed(history: GameHistory) -> Answer:
-            async with room:
-                return await self.analyse(history, simulations)
+        async def analysed(game_history: GameHistory) -> Answer:
+            async with places:
+                return await self.analyse(game_history, simulations)
 
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(analysed(history)) for history in histories]
+            tasks = [group.create_task(analysed(one)) for one in game_histories]
         return [task.result() for task in tasks]
 
-    def _leaf(self, history: GameHistory) -> LeafBatch:
-        """Return the position at the end of `history` as the network reads it: a batch of one row."""
-        features = self.game.features(history.states, history.ply + 1, self.settings.history)
-        return LeafBatch.of(features, history.legal_actions())
+    def _leaf(self, game_history: GameHistory) -> LeafBatch:
+        """Return the position at the end of `game_history` as the network reads it: a batch of one row."""
+        features = self.game.features(game_history.states, game_history.ply + 1, self.settings.history)
+        return LeafBatch.of(features, game_history.legal_actions())
 
 
 def _visits(tree: SearchTree, result: SearchResult) -> dict[int, int]:

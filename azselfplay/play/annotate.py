@@ -137,7 +137,7 @@ class Annotator:
         """Whether the stop came before the first game."""
         self._analyst, self._name = analyst, name
         self._simulations, self._file = config.simulations, config.file
-        self._room = asyncio.Semaphore(in_flight)
+        self._places = asyncio.Semaphore(in_flight)
 
     async def run(
         self, games: Iterator[FileGame | BadGame], form: GameFormat, write: Callable[[str], None], stop: Stop
@@ -172,12 +172,12 @@ class Annotator:
         self.games += 1
 
     async def _annotate(self, found: FileGame, form: GameFormat) -> str:
-        history = found.history
-        positions = [history.up_to(ply) for ply in range(history.ply + 1)]
-        answers = await self._analyst.analyse_all(positions, self._simulations, self._room)
+        played = found.game_history
+        positions = [played.up_to(ply) for ply in range(played.ply + 1)]
+        answers = await self._analyst.analyse_all(positions, self._simulations, self._places)
         self.positions += len(answers)
         moves = written_moves(self._analyst.game, found, answers)
-        return form.write({**found.read.tags, "Annotator": self._name}, history.start, moves, "")
+        return form.write({**found.read.tags, "Annotator": self._name}, played.start, moves, "")
 
 
 def written_moves(game: Game, found: FileGame, answers: Sequence[Answer]) -> list[WrittenMove]:
@@ -185,9 +185,9 @@ def written_moves(game: Game, found: FileGame, answers: Sequence[Answer]) -> lis
     positions. One that the rules call drawn counts as a draw also if the game goes on."""
     from azselfplay.games.knowledge import WrittenMove
 
-    signs = [1 if game.rules.side_to_move(state) == 0 else -1 for state in found.history.states]
+    signs = [1 if game.rules.side_to_move(state) == 0 else -1 for state in found.game_history.states]
     written = []
-    for ply, move in enumerate(found.history.moves_text()):
+    for ply, move in enumerate(found.game_history.moves_text()):
         # Both values are for the side that moves, also the value after its move.
         before = answers[ply]["value"]
         after = answers[ply + 1]["value"] * signs[ply] * signs[ply + 1]

@@ -32,7 +32,7 @@ class FileGame(NamedTuple):
     number: int
     """The game's position in the file, from 1."""
     read: ReadGame
-    history: GameHistory
+    game_history: GameHistory
     """The whole game. No ply cap ends it, because the cap belongs to self-play and is not a rule of the
     game."""
 

@@ -114,7 +114,7 @@ class PlayEngine:
     ) -> None:
         from azselfplay.play.thinker import OpenGame  # imports numpy: not on the way to --help
 
-        self._history = OpenGame(game, start)
+        self._game_history = OpenGame(game, start)
         self.first_setup = setup
         self._simulations = simulations
         self._person = person
@@ -128,7 +128,7 @@ class PlayEngine:
 
     def begin(self, network: str) -> list[Order]:
         """Return the orders before the first line. `network`: the opponent's name."""
-        return [Say(greeting(self._history.game, network, self._person)), Prepare(self.first_setup)]
+        return [Say(greeting(self._game_history.game, network, self._person)), Prepare(self.first_setup)]
 
     @property
     def takes_input(self) -> bool:
@@ -149,8 +149,8 @@ class PlayEngine:
         if task == "hint":
             return [Say(hint(self._report)), *self._go_on(now)]
         # After `go`, the network moves for the person.
-        mover = self._history.side_to_move
-        self._history.play(found.action)
+        mover = self._game_history.side_to_move
+        self._game_history.play(found.action)
         said = move_of_network(found, self._report, for_person=mover == self._person)
         return [Say(said), *self._next(now), *self._go_on(now)]
 
@@ -178,16 +178,16 @@ class PlayEngine:
             if not line:
                 continue
             try:
-                move = in_notation(self._history, line)
-                action = self._history.game.notation.action_from_text(self._history.state, move)
+                move = in_notation(self._game_history, line)
+                action = self._game_history.game.notation.action_from_text(self._game_history.state, move)
             except ValueError as error:
                 orders += self._command(line.split(), now, str(error))
                 continue
-            if self._history.end_reason() is not None:
+            if self._game_history.end_reason() is not None:
                 orders.append(Say("The game is over; `undo` takes moves back, `new` begins another game."))
                 continue
             try:
-                self._history.play(action)
+                self._game_history.play(action)
             except ValueError:  # the notation does not know past positions, which may forbid a move: superko
                 orders.append(Say(f"{shown(line)} is not allowed: it repeats an earlier position."))
             else:
@@ -195,30 +195,30 @@ class PlayEngine:
         return orders
 
     def _command(self, words: list[str], now: float, why_no_move: str) -> list[Order]:
-        name, arguments, history = words[0].lower(), words[1:], self._history
+        name, arguments, game_history = words[0].lower(), words[1:], self._game_history
         if name == "help":
             return [Say(HELP)]
         if name == "board":
-            return [Say(board(history))]
+            return [Say(board(game_history))]
         if name == "moves":
-            return [Say(moves(history))]
+            return [Say(moves(game_history))]
         if name == "hint":
             return self._think("hint", now)
         if name == "go":
             return self._think("move", now)
         if name == "undo":
             # Go back to the person's last turn; a side may have moved several times in a row.
-            movers = [history.game.rules.side_to_move(state) for state in history.states[:-1]]
+            movers = [game_history.game.rules.side_to_move(state) for state in game_history.states[:-1]]
             if self._person not in movers:
                 return [Say("You have not moved yet: there is no move to take back.")]
-            history.take_back(len(movers) - 1 - movers[::-1].index(self._person))
+            game_history.take_back(len(movers) - 1 - movers[::-1].index(self._person))
             return self._next(now)
         if name == "new":
             if arguments and arguments[0] not in SIDES:
                 return [Say("Write new, new first or new second.")]
             if arguments:
                 self._person = SIDES.index(arguments[0])
-            history.take_back(0)
+            game_history.take_back(0)
             return self._next(now)
         if name == "nodes":
             text = arguments[0] if arguments else ""
@@ -236,20 +236,20 @@ class PlayEngine:
 
     def _next(self, now: float) -> list[Order]:
         """Show the board, then ask the person, let the network think, or announce the result."""
-        show: list[Order] = [Say(board(self._history))]
-        if self._history.end_reason() is not None:
-            return [*show, Say(result(self._history, self._person))]
-        if self._history.side_to_move == self._person:
+        show: list[Order] = [Say(board(self._game_history))]
+        if self._game_history.end_reason() is not None:
+            return [*show, Say(result(self._game_history, self._person))]
+        if self._game_history.side_to_move == self._person:
             return [*show, Say("Your move:")]
         return [*show, *self._think("move", now)]
 
     def _think(self, task: Literal["move", "hint"], now: float) -> list[Order]:
-        if self._history.end_reason() is not None:
-            return [Say(result(self._history, self._person))]
+        if self._game_history.end_reason() is not None:
+            return [Say(result(self._game_history, self._person))]
         self._task = task
         request = Request(
-            self._history.start,
-            tuple(self._history.actions),
+            self._game_history.start,
+            tuple(self._game_history.actions),
             now,
             simulations=self._simulations,
             stop_when_proven=task == "move",
@@ -266,20 +266,22 @@ def greeting(game: Game, network: str, person: int) -> str:
     return f"{game.name}: you are {you}, against {network}. `help` lists the commands."
 
 
-def board(history: OpenGame) -> str:
+def board(game_history: OpenGame) -> str:
     """Return the board as text, with an empty line before and after it."""
     from azselfplay.games.game_history import board_text  # imports numpy
 
-    is_over = history.end_reason() is not None
-    return f"\n{board_text(history.game, history.state, is_over=is_over)}\n"
+    is_over = game_history.end_reason() is not None
+    return f"\n{board_text(game_history.game, game_history.state, is_over=is_over)}\n"
 
 
-def moves(history: OpenGame) -> str:
+def moves(game_history: OpenGame) -> str:
     """Return the legal moves as text."""
-    if history.end_reason() is not None:
+    if game_history.end_reason() is not None:
         return "The game is over."
-    notation = history.game.notation
-    legal = [notation.action_to_text(history.state, int(action)) for action in history.legal_actions()]
+    notation = game_history.game.notation
+    legal = [
+        notation.action_to_text(game_history.state, int(action)) for action in game_history.legal_actions()
+    ]
     return textwrap.fill(" ".join(legal), WIDTH)
 
 
@@ -307,12 +309,12 @@ def hint(report: Report) -> str:
     return "\n".join(shown)
 
 
-def result(history: OpenGame, person: int) -> str:
+def result(game_history: OpenGame, person: int) -> str:
     """Return text about how the game ended, from the person's view."""
     # Convert the outcome from the first player's view to the person's.
-    outcome = history.outcome() * (1 if person == 0 else -1)
+    outcome = game_history.outcome() * (1 if person == 0 else -1)
     text = {1: "You win", 0: "A draw", -1: "The network wins"}[outcome]
-    reason = str(history.end_reason()).replace("_", " ")
-    score = history.score()
+    reason = str(game_history.end_reason()).replace("_", " ")
+    score = game_history.score()
     by = "" if not score else f", by {abs(score):g}"
     return f"{text} ({reason}{by}). `undo` takes moves back, `new` begins another game, `quit` ends."

@@ -173,11 +173,11 @@ class Thinker:
             tell(Report(outcome=outcome))
             return Found((), value=outcome, claim=reason if reason in request.claims else "")
         if self._tables is not None:
-            history = OpenGame(self.game, request.start)
+            game_history = OpenGame(self.game, request.start)
             for played in request.actions:
-                history.play(played)
+                game_history.play(played)
             # Probe in a thread, because the files may be on a slow disk.
-            best = await asyncio.to_thread(self._tables.best, history, request.allowed)
+            best = await asyncio.to_thread(self._tables.best, game_history, request.allowed)
             thinking.request = request = replace(request, allowed=best or request.allowed)
             thinking.limits.allowed = request.allowed
         # Evaluate the root before the search, because a move needs at least the root's priors.

@@ -253,8 +253,8 @@ class UciEngine:
             self._pending_readyok += 1
             return self._go_on()
         if name == "d":
-            history = self.board.game_history
-            state, notation = history.state, history.game.notation
+            game_history = self.board.game_history
+            state, notation = game_history.state, game_history.game.notation
             text = f"{self.dialect.position.capitalize()}: {notation.state_to_text(state)}"
             return [Say(line) for line in [*notation.render(state).splitlines(), text]]
         if name == "quit":

@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from azselfplay.games import get_game
-from azselfplay.play.analysis import MAX_MOVES, BadRequest, Request, Room, parse, trees_in_flight
+from azselfplay.play.analysis import MAX_MOVES, AnalysisRequest, BadRequest, InFlight, parse, trees_in_flight
 from azselfplay.play.driver import LineSplitter
 
 
 def test_what_a_line_leaves_out_has_a_default() -> None:
-    assert parse(b'{"id": 7}', 100) == Request(7, "", (), 100)
+    assert parse(b'{"id": 7}', 100) == AnalysisRequest(7, "", (), 100)
     full = b'{"id": "x", "fen": "f", "moves": ["a", "b"], "simulations": 0}'
-    assert parse(full, 100) == Request("x", "f", ("a", "b"), 0)
+    assert parse(full, 100) == AnalysisRequest("x", "f", ("a", "b"), 0)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_any_bytes_are_a_request_or_a_bad_one(line: bytes) -> None:
         request = parse(line, 1)
     except BadRequest:
         return
-    assert isinstance(request, Request)
+    assert isinstance(request, AnalysisRequest)
 
 
 @given(st.lists(st.binary(max_size=12)), st.integers(1, 9))
@@ -87,21 +87,21 @@ def test_a_line_without_end_takes_no_memory() -> None:
     splitter = LineSplitter(100)
     for _ in range(1000):
         splitter.feed(b"x" * 90)
-    assert len(splitter._begun) <= 190
+    assert len(splitter._partial) <= 190
     assert splitter.feed(b"\nuci\n") == [None, b"uci"]
 
 
 def test_room_is_bounded_in_positions_and_in_simulations_but_takes_one_of_any_size() -> None:
     """A position that is too large to fit beside others waits until it is alone."""
-    room = Room(positions=2, simulations=100)
-    assert room.fits(5000)
-    room.enter(60)
-    assert room.fits(40)
-    assert not room.fits(41)
-    room.enter(10)
-    assert not room.fits(0)
-    room.leave(60)
-    assert room.fits(90)
+    in_flight = InFlight(positions=2, simulations=100)
+    assert in_flight.fits(5000)
+    in_flight.enter(60)
+    assert in_flight.fits(40)
+    assert not in_flight.fits(41)
+    in_flight.enter(10)
+    assert not in_flight.fits(0)
+    in_flight.leave(60)
+    assert in_flight.fits(90)
 
 
 def test_few_trees_are_in_flight_if_they_are_large() -> None:

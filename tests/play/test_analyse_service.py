@@ -18,7 +18,7 @@ from leaf_by_leaf import HashEvaluator, placed, searched
 from azselfplay.games import get_game
 from azselfplay.games.game_history import GameHistory, replay
 from azselfplay.host.aio import Stop
-from azselfplay.play.analysis import Analyst, Request, Service
+from azselfplay.play.analysis import AnalysisRequest, Analyst, Service
 from azselfplay.play.driver import CHUNK, Input
 from azselfplay.play.nets import load_net
 from azselfplay.search.forest import Forest
@@ -169,7 +169,7 @@ class CountingAnalyst(Analyst):
 
     now = most = 0
 
-    async def answer(self, request: Request) -> dict[str, Any]:
+    async def answer(self, request: AnalysisRequest) -> dict[str, Any]:
         self.now += 1
         self.most = max(self.most, self.now)
         for _ in range(5):

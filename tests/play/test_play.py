@@ -34,7 +34,7 @@ def ready(person: int = 0, game: str = "tic_tac_toe") -> PlayEngine:
 
 def answer(engine: PlayEngine, move: str, value: float = 0.5) -> list[Order]:
     """Tell the engine that the network has chosen `move` in the present position."""
-    action = TIC.notation.action_from_text(engine._history.state, move)
+    action = TIC.notation.action_from_text(engine._game_history.state, move)
     engine.reported(Report((Line((move,), 4, value, 0.5),), Progress(0.1, 5, 1, 1)))
     return engine.searched(Found((move, "9"), action, value), 0.0)
 
@@ -59,9 +59,9 @@ def test_a_move_that_only_earlier_positions_forbid_is_refused_with_the_reason() 
     """In Go, such a move retakes a ko."""
     engine = ready(game="go_5x5")
     for move in ("B1", "C1", "A2", "D2", "B3", "C3", "C2", "B2"):
-        engine._history.play_text(move)
+        engine._game_history.play_text(move)
     assert "repeats an earlier position" in said(engine.feed("C2", 0.0))
-    assert len(engine._history.actions) == 8
+    assert len(engine._game_history.actions) == 8
 
 
 def test_lines_wait_while_the_network_loads_and_thinks() -> None:
@@ -78,7 +78,7 @@ def test_undo_takes_back_the_answer_too() -> None:
     engine.feed("5", 0.0)
     answer(engine, "1")
     engine.feed("undo", 0.0)
-    assert engine._history.actions == []
+    assert engine._game_history.actions == []
     assert "no move to take back" in said(engine.feed("undo", 0.0))
 
 
@@ -87,7 +87,7 @@ def test_a_hint_shows_what_the_network_would_do_for_the_person_and_plays_nothing
     (start,) = searches(engine.feed("hint", 0.0))
     assert start.request.lines > 1
     assert "5" in said(answer(engine, "5"))
-    assert engine._history.actions == []
+    assert engine._game_history.actions == []
 
 
 def test_the_end_of_a_game_is_told_from_the_persons_side() -> None:
@@ -107,8 +107,8 @@ def test_the_end_of_a_game_is_told_from_the_persons_side() -> None:
 def test_a_side_that_moves_twice_keeps_the_turn() -> None:
     engine = ready(game="dots_and_boxes_1x1")
     moves = [
-        engine._history.game.notation.action_to_text(engine._history.state, int(action))
-        for action in engine._history.legal_actions()
+        engine._game_history.game.notation.action_to_text(engine._game_history.state, int(action))
+        for action in engine._game_history.legal_actions()
     ]
     assert len(moves) == 4
     assert searches(engine.feed(moves[0], 0.0))

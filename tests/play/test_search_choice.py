@@ -11,7 +11,7 @@ from azselfplay.games import get_game
 from azselfplay.games.game_history import GameHistory
 from azselfplay.host.config import to_toml
 from azselfplay.host.exits import Exit
-from azselfplay.play.analysis import Analyst, Request
+from azselfplay.play.analysis import AnalysisRequest, Analyst
 from azselfplay.play.builtin_players import NetPlayer
 from azselfplay.play.nets import LoadedNet, search_name, settings_for_search, settings_of_run
 from azselfplay.play.truth_errors import chosen_actions, rows_for
@@ -112,7 +112,7 @@ def test_players_truth_and_analysis_make_the_search_that_is_named() -> None:
         return await seat.choose(game_history)
 
     async def analysed(moves: tuple[int, ...]) -> int:
-        answer = await analyst.answer(Request(1, "", tuple(str(move + 1) for move in moves), 12))
+        answer = await analyst.answer(AnalysisRequest(1, "", tuple(str(move + 1) for move in moves), 12))
         assert answer["pv"][0] == answer["best"]
         assert sum(answer["visits"].values()) == 12
         return int(answer["best"]) - 1

@@ -15,8 +15,7 @@ from azselfplay.games import get_game
 from azselfplay.games.game_history import GameHistory
 from azselfplay.games.knowledge import knowledge_of
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.play.analysis import Analyst
-from azselfplay.play.analysis import Request as AnalysisRequest
+from azselfplay.play.analysis import AnalysisRequest, Analyst
 from azselfplay.play.nets import load_net
 from azselfplay.play.orders import Request
 from azselfplay.play.syzygy import Tables, open_tables

@@ -301,18 +301,18 @@ def record_of(game: Game, found: FileGame) -> GameRecord:
     from azselfplay.host.logs import on_one_line
     from protocol.records import GameRecord
 
-    read, history = found.read, found.history
+    read, played = found.read, found.game_history
     if read.other_rules:
         raise ValueError(f"it is by other rules: {read.other_rules}")
-    if not history.ply:
+    if not played.ply:
         raise ValueError("it has no moves")
-    reason, outcome = history.end_reason(), read.outcome
-    if reason is not None and outcome not in (None, history.outcome()) and read.agreed < history.ply:
+    reason, outcome = played.end_reason(), read.outcome
+    if reason is not None and outcome not in (None, played.outcome()) and read.agreed < played.ply:
         # People who remove dead stones pass earlier; under our rules these passes would give another result.
-        history = history.up_to(history.ply - read.agreed)
-        reason = history.end_reason()
+        played = played.up_to(played.ply - read.agreed)
+        reason = played.end_reason()
     if reason is not None:
-        outcome = history.outcome()
+        outcome = played.outcome()
         if read.outcome not in (None, outcome):
             raise ValueError(
                 f"its result is {read.outcome:+d}, and by the rules ({reason}) it is {outcome:+d}"
@@ -323,15 +323,15 @@ def record_of(game: Game, found: FileGame) -> GameRecord:
     return GameRecord(
         uid=bytes(16),
         game=game.name,
-        start=history.start,
+        start=played.start,
         # The game was played without a ply cap, so the run's cap must not end it early.
-        max_plies=max(game.max_plies, history.ply),
+        max_plies=max(game.max_plies, played.ply),
         simulations=1,
-        actions=np.array(history.actions, np.uint16),
-        visited=np.zeros(history.ply, np.uint16),
-        root_values=np.zeros(history.ply, np.float32),
-        flags=np.zeros(history.ply, np.uint8),
-        versions=np.zeros(history.ply, np.uint32),
+        actions=np.array(played.actions, np.uint16),
+        visited=np.zeros(played.ply, np.uint16),
+        root_values=np.zeros(played.ply, np.float32),
+        flags=np.zeros(played.ply, np.uint8),
+        versions=np.zeros(played.ply, np.uint32),
         visit_actions=np.zeros(0, np.uint16),
         visits=np.zeros(0, np.uint16),
         outcome=outcome,
