@@ -1,7 +1,7 @@
 """AlphaZero self-play, training and play in Python: `import azselfplay as az`, then `az.load("chess")`.
 
 The names below are the interface for people's own programs (`lab.api`, docs/use_a_network.md); each is loaded
-when it is first used, so importing this costs nothing. Beneath are the rooms, from the bottom: `games`
+when it is first used, so importing this costs nothing. Beneath are the packages, from the bottom: `games`
 (rules) and `host` (the machine: configuration, run folders, processes), then `search`, `link` (connections),
 `batching` (leaves, from players to evaluators), `store` (finished games on disk), `diagnostics` (is a run
 well?), `play` (engines, matches, ratings), and `lab` (azrun, azplay, recipes, reports).

@@ -11,7 +11,7 @@ plain calls work in scripts, in notebooks (which have a running loop of their ow
 and positions that are asked for together share the network's batches. Each call that computes has a twin
 whose name ends in `_async`, for programs with an event loop.
 
-It is the topmost room's, because `train` runs azrun. **These names are stable**: one that changes is in
+It is the topmost package's, because `train` runs azrun. **These names are stable**: one that changes is in
 CHANGELOG.md with its replacement.
 """
 

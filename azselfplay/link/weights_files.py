@@ -13,11 +13,12 @@ import contextlib
 import hashlib
 import os
 import re
+import struct
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from azselfplay.host.exits import DISK_BROKEN, Exit, Fatal
-from azselfplay.host.reading import read_bytes
+from azselfplay.host.reading import open_regular, read_bytes
 from azselfplay.host.runs import write_atomically
 from protocol.messages import WeightsInfo
 
@@ -71,6 +72,17 @@ def find_weights(folder: Path, sha256: bytes) -> Path | None:
 def hash_in_name(path: Path) -> str:
     """Return the first `DIGITS` hex digits of the sha256, which end a file's name."""
     return path.stem.rpartition("-")[2]
+
+
+def read_header(path: Path) -> bytes:
+    """Return the header of a weights file, which holds its metadata. Raises OSError."""
+    with open_regular(path) as file:
+        length = file.read(8)
+        if len(length) < 8:
+            return length
+        # A safetensors file begins with the length of its JSON header, then the header. A damaged length must
+        # not fill memory.
+        return length + file.read(min(struct.unpack("<Q", length)[0], 8 << 20))
 
 
 def read_weights(path: Path) -> bytes:

@@ -11,11 +11,11 @@ from types import ModuleType
 from typing import Any
 
 
-class _Room(ModuleType):
+class _CallablePackage(ModuleType):
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         # Imported by name: this is the only place where this subpackage uses the one above it.
         return importlib.import_module("azselfplay.lab.api").play(*arguments, **options)
 
 
 # A module can be called if its class defines `__call__`.
-sys.modules[__name__].__class__ = _Room
+sys.modules[__name__].__class__ = _CallablePackage

@@ -12,7 +12,6 @@ intervals, relative to `random`, that are hundreds of Elo wide.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,9 +23,9 @@ from msgspec import Struct
 from azselfplay.games.knowledge import knowledge_of
 from azselfplay.games.spec import Game
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.reading import open_regular, read_struct
+from azselfplay.host.reading import read_struct
 from azselfplay.host.runs import RunFolder, made_at, write_result
-from azselfplay.link.weights_files import evenly_spread, hash_in_name, short_hash
+from azselfplay.link.weights_files import evenly_spread, hash_in_name, read_header, short_hash
 from azselfplay.play.bradley_terry import Fit, Score, fit
 from azselfplay.store.reader import StoreReader
 from azselfplay.store.sqlite import IMPORTED
@@ -74,8 +73,8 @@ def points_of(run: RunFolder) -> list[Point]:
     found = []
     for path in run.weights.glob("*.safetensors"):
         try:
-            # Read only the head: reading hundreds of whole networks would take minutes.
-            meta = read_meta(head(path))
+            # Read only the header: reading hundreds of whole networks would take minutes.
+            meta = read_meta(read_header(path))
             changed = path.stat().st_mtime
         # The file may be removed or replaced at this moment.
         except (BadWeights, OSError):
@@ -105,17 +104,6 @@ def thinned(points: Sequence[Point], room: int, rated: Collection[str] = ()) -> 
         [2.0 if point.sha256 in rated else 1.0 for point in points],
     )
     return [points[index] for index in kept]
-
-
-def head(path: Path) -> bytes:
-    """Return the part of a weights file that holds its metadata."""
-    with open_regular(path) as file:
-        length = file.read(8)
-        if len(length) < 8:
-            return length
-        # A safetensors file begins with the length of its JSON header, then the header. A damaged length must
-        # not fill memory.
-        return length + file.read(min(struct.unpack("<Q", length)[0], 8 << 20))
 
 
 class Entrant(Struct, frozen=True, omit_defaults=True):

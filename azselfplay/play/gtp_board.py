@@ -202,7 +202,10 @@ class GoBoard:
             left = {self.action(vertex) for vertex in found}
             while left:
                 # Without empty points no chain has a liberty, so the whole chain is listed.
-                scratch, nowhere = np.zeros(board.room, np.uint64), np.zeros(board.words + 1, np.uint64)
+                scratch, nowhere = (
+                    np.zeros(board.scratch_words, np.uint64),
+                    np.zeros(board.words + 1, np.uint64),
+                )
                 count = kernels.list_if_dead(state, side, nowhere, left.pop(), scratch, 0)
                 # The list follows two sets of bits.
                 chain = scratch[2 * (board.words + 1) :][:count].tolist()

@@ -66,6 +66,14 @@ class LoadedNet:
         self.evaluator.close()
 
 
+@dataclass
+class SharedNet:
+    """A loaded network and the number of those that use it."""
+
+    net: LoadedNet
+    users: int = 0
+
+
 def load_net(
     weights: Path | None,
     game_name: str = "",

@@ -7,7 +7,6 @@ which is closed with the last of these players.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,7 @@ from protocol.settings import MAX_SIMULATIONS
 
 if TYPE_CHECKING:
     from azselfplay.games.spec import Game
-    from azselfplay.play.nets import LoadedNet
+    from azselfplay.play.nets import SharedNet
 
 DEFAULT_SIMULATIONS = 800
 
@@ -83,15 +82,7 @@ def split(spec: str) -> tuple[str, str, str]:
     return kind, rest, how
 
 
-@dataclass
-class Shared:
-    """A loaded network and the number of those that use it."""
-
-    net: LoadedNet
-    users: int = 0
-
-
-_LOADED: dict[tuple[str, str, str, int], Shared] = {}
+_LOADED: dict[tuple[str, str, str, int], SharedNet] = {}
 """Networks loaded by this process, by (file, game, device, threads); closed with their last player."""
 
 
@@ -107,14 +98,14 @@ def _net_player(
     path: Path | None, simulations: int, search: str, game: Game, device: str, threads: int
 ) -> Player:
     from azselfplay.play.builtin_players import NetPlayer
-    from azselfplay.play.nets import load_net, search_name, settings_for_search
+    from azselfplay.play.nets import SharedNet, load_net, search_name, settings_for_search
 
     # The raw policy does not search.
     settings = settings_for_search(search, game, path) if simulations else None
     # The game is part of the key, because the same file may play a variant with the same board.
     key = (str(path or ""), game.name, device, threads)
     if key not in _LOADED:
-        _LOADED[key] = Shared(load_net(path, game.name, device=device, threads=threads))
+        _LOADED[key] = SharedNet(load_net(path, game.name, device=device, threads=threads))
     shared = _LOADED[key]
     shared.users += 1
     net = shared.net

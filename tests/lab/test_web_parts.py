@@ -22,11 +22,11 @@ from azselfplay.host.aio import Stop
 from azselfplay.host.exits import Exit
 from azselfplay.host.runs import RunFolder, newest_row
 from azselfplay.lab.report.curves import Curves
-from azselfplay.lab.web import rooms, runs
+from azselfplay.lab.web import person_games, runs
 from azselfplay.lab.web.command import WebConfig, listen, serve
 from azselfplay.lab.web.guarding import REQUEST_WITHIN
+from azselfplay.lab.web.person_games import networks_of
 from azselfplay.lab.web.players import Players
-from azselfplay.lab.web.rooms import networks_of
 from azselfplay.lab.web.runs import summaries
 from azselfplay.lab.web.watching import newest_alerts
 from azselfplay.store.sqlite import Store, connect
@@ -132,13 +132,13 @@ def test_the_step_of_a_network_that_could_not_be_read_is_looked_for_again(
     (run.weights / "000001-abcdef.safetensors").touch()
     heads = iter([OSError("too many open files"), b""])
 
-    def head(_file: Path) -> bytes:
+    def read_header(_file: Path) -> bytes:
         if isinstance(found := next(heads), OSError):
             raise found
         return found
 
-    monkeypatch.setattr(rooms, "head", head)
-    monkeypatch.setattr(rooms, "read_meta", lambda _data: SimpleNamespace(step=7))
+    monkeypatch.setattr(person_games, "read_header", read_header)
+    monkeypatch.setattr(person_games, "read_meta", lambda _data: SimpleNamespace(step=7))
     assert [networks_of(run)[0]["step"] for _ in range(3)] == [None, 7, 7]
 
 

@@ -15,7 +15,7 @@ import pytest
 from web_runs import got, ordered, run_with_games, with_client
 
 from azselfplay.games import get_game, knowledge
-from azselfplay.lab.web import app, rooms
+from azselfplay.lab.web import app, person_games
 from azselfplay.lab.web.app import SITE
 from azselfplay.link.weights_files import hash_in_name
 from azselfplay.play.nets import LoadedNet, load_net
@@ -29,7 +29,7 @@ PLAY = "/api/run/a-run/play"
 @with_client
 async def test_a_game_is_played_to_its_end(client, runs: Path) -> None:
     game = await ordered(client, PLAY, {"side": 1, "simulations": 20})
-    path = f"/api/play/{game['room']}"
+    path = f"/api/play/{game['token']}"
     assert game["legal"] == []
     while game["over"] is None:
         if game["is_mine"]:
@@ -61,7 +61,7 @@ async def test_hints_leave_the_position_and_moves_are_taken_back_to_the_persons_
     client, runs: Path
 ) -> None:
     game = await ordered(client, PLAY, {"simulations": 10})
-    path = f"/api/play/{game['room']}"
+    path = f"/api/play/{game['token']}"
     hinted = await ordered(client, f"{path}/hint", {})
     assert hinted["moves"] == []
     assert hinted["found"]["is_hint"]
@@ -83,9 +83,9 @@ async def test_a_network_that_knows_them_tells_the_owners_of_the_points_for_the_
     def knowing(*given: Any, **named: Any) -> LoadedNet:
         return replace(load_net(*given, **named), ownership=lambda _: np.ones((1, 9), np.float32))
 
-    monkeypatch.setattr(rooms, "load_net", knowing)
+    monkeypatch.setattr(person_games, "load_net", knowing)
     game = await ordered(client, PLAY, {"side": 0, "simulations": 2})
-    path = f"/api/play/{game['room']}"
+    path = f"/api/play/{game['token']}"
     hinted = await ordered(client, f"{path}/hint", {})
     assert list(hinted["found"]["owners"]) == [f"{column}{row}" for row in "123" for column in "ABC"]
     assert set(hinted["found"]["owners"].values()) == {1.0}
@@ -113,7 +113,7 @@ async def test_a_stored_game_is_gone_on_from_and_not_taken_back_into(client, run
     stored = (await got(client, "/api/run/a-run/games/1"))["moves"][:3]
     game = await ordered(client, PLAY, {"side": 1, "simulations": 5, "game": 1, "ply": 3})
     assert game["moves"] == stored
-    path = f"/api/play/{game['room']}"
+    path = f"/api/play/{game['token']}"
     await ordered(client, f"{path}/back", {}, 409)
     await ordered(client, f"{path}/move", {"move": game["legal"][0]["text"]})
     assert (await ordered(client, f"{path}/back", {}))["moves"] == stored
@@ -140,7 +140,7 @@ async def test_a_game_speaks_of_its_sides_and_shows_and_writes_what_was_played(
     run_with_games(tmp_path, "chess", games=1)
     game = await ordered(client, PLAY, {"position": "e2e4 e7e5", "simulations": 1})
     assert (game["sides"], game["said"], game["movers"]) == (["White", "Black"], ["e4", "e5"], [0, 1])
-    path = f"/api/play/{game['room']}"
+    path = f"/api/play/{game['token']}"
     game = await ordered(client, f"{path}/move?turned=1", {"move": "g1f3"})
     assert game["said"] == ["e4", "e5", "Nf3"]
     seen = {spot[0]: spot[1:3] for spot in game["board"]["spots"]}
@@ -195,7 +195,7 @@ async def test_an_order_that_makes_no_sense_is_explained(client, runs: Path, bod
 @with_client
 async def test_moves_games_and_weights_that_are_not_there_are_explained(client, runs: Path) -> None:
     game = await ordered(client, PLAY, {"simulations": 1})
-    path = f"/api/play/{game['room']}"
+    path = f"/api/play/{game['token']}"
     assert "not a legal cell" in (await ordered(client, f"{path}/move", {"move": "10"}, 409))["error"]
     assert "no such order" in (await ordered(client, f"{path}/dance", {}, 404))["error"]
     assert "no longer open" in (await got(client, "/api/play/nothing/at/0", 410))["error"]
@@ -209,15 +209,15 @@ async def test_moves_games_and_weights_that_are_not_there_are_explained(client, 
 async def test_the_game_not_touched_for_longest_gives_way_and_is_opened_again_with_its_moves(
     client, runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("azselfplay.lab.web.rooms.MOST_ROOMS", 2)
+    monkeypatch.setattr("azselfplay.lab.web.person_games.MOST_GAMES", 2)
     terms = {"simulations": 1, "side": 0}
     first = await ordered(client, PLAY, terms)
     second = await ordered(client, PLAY, terms)
-    first = await ordered(client, f"/api/play/{first['room']}/move", {"move": "5"})
+    first = await ordered(client, f"/api/play/{first['token']}/move", {"move": "5"})
     await ordered(client, PLAY, terms)
-    await got(client, f"/api/play/{second['room']}/at/0", 410)
+    await got(client, f"/api/play/{second['token']}/at/0", 410)
     await ordered(client, PLAY, terms)
-    await got(client, f"/api/play/{first['room']}/at/0", 410)
+    await got(client, f"/api/play/{first['token']}/at/0", 410)
     again = await ordered(client, PLAY, {**terms, "moves": first["moves"]})
     assert (again["moves"], again["board"], again["is_mine"]) == (["5"], first["board"], False)
     # Meanwhile azserver has removed its network.
@@ -243,25 +243,25 @@ async def test_a_long_pasted_game_is_opened_again_with_the_moves_played_from_the
 async def test_a_game_that_is_closed_while_an_order_for_it_is_read_is_gone(
     client, runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    room, opened = (await ordered(client, PLAY, {"simulations": 1}))["room"], client.app[SITE].rooms
+    token, opened = (await ordered(client, PLAY, {"simulations": 1}))["token"], client.app[SITE].person_games
     read = app._body
 
     async def slow(*asked):
         order = await read(*asked)
-        opened.leave(opened.find(room))
+        opened.leave(opened.find(token))
         return order
 
     monkeypatch.setattr(app, "_body", slow)
-    assert "no longer open" in (await ordered(client, f"/api/play/{room}/hint", {}, 410))["error"]
+    assert "no longer open" in (await ordered(client, f"/api/play/{token}/hint", {}, 410))["error"]
 
 
 @with_client
 async def test_no_game_that_is_searching_gives_way(
     client, runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("azselfplay.lab.web.rooms.MOST_ROOMS", 1)
-    room = (await ordered(client, PLAY, {"simulations": 1}))["room"]
-    async with client.app[SITE].rooms.find(room).lock:
+    monkeypatch.setattr("azselfplay.lab.web.person_games.MOST_GAMES", 1)
+    token = (await ordered(client, PLAY, {"simulations": 1}))["token"]
+    async with client.app[SITE].person_games.find(token).lock:
         assert "at this moment" in (await ordered(client, PLAY, {}, 503))["error"]
     await ordered(client, PLAY, {"simulations": 1})
 
@@ -276,7 +276,7 @@ async def test_a_game_that_is_gone_on_from_keeps_its_own_cap(client, tmp_path: P
     assert short.reason == "ply_cap"
     game = await ordered(client, PLAY, {"game": 2, "ply": 2, "simulations": 10})
     assert game["is_mine"]
-    path = f"/api/play/{game['room']}/move"
+    path = f"/api/play/{game['token']}/move"
     assert (await ordered(client, path, {"move": game["legal"][0]["text"]}))["over"] == "ply_cap"
 
 

@@ -23,7 +23,7 @@ from azselfplay.lab.web import watching
 from azselfplay.lab.web.app import SITE
 from azselfplay.lab.web.games import Filter, StoredGames
 from azselfplay.lab.web.guarding import PageError
-from azselfplay.lab.web.runs import State, state_of, summary
+from azselfplay.lab.web.runs import RunState, state_of, summary
 
 OTHER_MACHINE = "another-boot 1"
 HOUR = 3600.0
@@ -46,23 +46,23 @@ def write_figures(run: RunFolder, *, age: float) -> None:
 def test_a_run_runs_until_its_processes_end_though_its_figures_are_fresh(run: RunFolder) -> None:
     write_figures(run, age=0)
     with run.lock("azserver"):
-        assert state_of(run) is State.RUNNING
+        assert state_of(run) is RunState.RUNNING
         run.lock("trainer").close()
-        assert state_of(run) is State.RUNNING
-    assert state_of(run) is State.ENDED
+        assert state_of(run) is RunState.RUNNING
+    assert state_of(run) is RunState.ENDED
 
 
 def test_a_run_whose_trainer_was_killed_does_not_answer(run: RunFolder) -> None:
     write_figures(run, age=0)
     run.lock_of("trainer").write_text(here())
     run.lock("azserver").close()
-    assert state_of(run) is State.SILENT
+    assert state_of(run) is RunState.SILENT
     assert summary(run)["silent_s"] >= 0
 
 
-@pytest.mark.parametrize(("age", "expected"), [(20.0, State.RUNNING), (HOUR, State.SILENT)])
+@pytest.mark.parametrize(("age", "expected"), [(20.0, RunState.RUNNING), (HOUR, RunState.SILENT)])
 def test_a_run_of_another_machine_runs_while_figures_come(
-    run: RunFolder, age: float, expected: State
+    run: RunFolder, age: float, expected: RunState
 ) -> None:
     run.lock_of("trainer").write_text(OTHER_MACHINE)
     write_figures(run, age=age)
@@ -77,9 +77,9 @@ def test_a_run_of_another_machine_runs_while_games_come_though_it_does_not_train
     run.lock_of("trainer").write_text(OTHER_MACHINE)
     if is_link:
         run.games.symlink_to(run.path.with_name("games.db"))
-    assert state_of(run) is State.SILENT
+    assert state_of(run) is RunState.SILENT
     run.games.resolve().with_name("games.db-wal").write_bytes(b"games")
-    assert state_of(run) is State.RUNNING
+    assert state_of(run) is RunState.RUNNING
 
 
 def test_a_run_that_waits_does_not_show_the_games_an_hour_of_its_last_step(run: RunFolder) -> None:

@@ -11,8 +11,8 @@ The state has no list of chains, which keeps it small. A chain is found by walki
 walks end at the first or second stone, because it has a liberty. The four neighbours of a point lie in two
 words, so one step examines all of them at once.
 
-Working memory: `scratch` [ROOM] has the listed stones as bits, the safe stones as bits (WORDS + 1 words
-each), and the list itself. `empty` [WORDS + 1] has the empty points as bits; its last word is 0.
+Working memory: `scratch` [SCRATCH_WORDS] has the listed stones as bits, the safe stones as bits (WORDS + 1
+words each), and the list itself. `empty` [WORDS + 1] has the empty points as bits; its last word is 0.
 
 The area of a side (Tromp-Taylor) is its stones and the empty points that reach only its stones. All stones on
 the board count as alive.
@@ -95,7 +95,7 @@ class Board:
         return np.array(words_of(sum(1 << point for point in points), self.words), np.uint64)
 
     @property
-    def room(self) -> int:
+    def scratch_words(self) -> int:
         """Words of working memory that walks need (see above)."""
         return 2 * (self.words + 1) + self.points
 
@@ -115,8 +115,8 @@ class Board:
 WORDS, POINTS = Unbound(), Unbound()
 SPAN = Unbound()
 """WORDS + 1."""
-ROOM = Unbound()
-"""`Board.room`."""
+SCRATCH_WORDS = Unbound()
+"""`Board.scratch_words`."""
 NEAR_WORD: npt.NDArray[np.int64] = np.zeros(0, np.int64)
 """[points] `Board.near_word`."""
 NEAR: npt.NDArray[np.uint64] = np.zeros((0, 2), np.uint64)
@@ -253,8 +253,8 @@ def key_of_listed(side: int, scratch: Words, count: int) -> Any:
 
 @kernel
 def list_reached(state: State, side: int, scratch: Words) -> None:
-    """List in `scratch` [ROOM] the stones of `side` and all empty points that they reach through empty
-    points. The first WORDS words of `scratch` hold these points as bits."""
+    """List in `scratch` [SCRATCH_WORDS] the stones of `side` and all empty points that they reach through
+    empty points. The first WORDS words of `scratch` hold these points as bits."""
     empty = scratch_words(SPAN)
     find_empty(state, empty)
     list_nothing(scratch)
@@ -275,7 +275,7 @@ def list_reached(state: State, side: int, scratch: Words) -> None:
 @kernel
 def area_lead(state: State) -> int:
     """Return the first player's area minus the second's, in points."""
-    first, second = scratch_words(ROOM), scratch_words(ROOM)
+    first, second = scratch_words(SCRATCH_WORDS), scratch_words(SCRATCH_WORDS)
     list_reached(state, 0, first)
     list_reached(state, 1, second)
     points = 0
@@ -290,7 +290,7 @@ def area_lead(state: State) -> int:
 def find_owners(state: State, owners: npt.NDArray[np.int8]) -> None:
     """Write to `owners` [points] +1 for points in the first player's area, -1 for those in the second's, 0
     for others."""
-    first, second = scratch_words(ROOM), scratch_words(ROOM)
+    first, second = scratch_words(SCRATCH_WORDS), scratch_words(SCRATCH_WORDS)
     list_reached(state, 0, first)
     list_reached(state, 1, second)
     for point in range(POINTS):

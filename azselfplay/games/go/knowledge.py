@@ -15,7 +15,7 @@ from azselfplay.games.go import notation
 from azselfplay.games.go import rules as rules_kernels
 from azselfplay.games.go.board import (
     POINTS,
-    ROOM,
+    SCRATCH_WORDS,
     SPAN,
     WORDS,
     Board,
@@ -92,7 +92,7 @@ def captured_by(state: State, action: int) -> int:
     """Return the number of stones that an action captures."""
     if signed(action) == POINTS:
         return 0
-    scratch, empty = scratch_words(ROOM), scratch_words(SPAN)
+    scratch, empty = scratch_words(SCRATCH_WORDS), scratch_words(SPAN)
     list_nothing(scratch)
     find_empty(state, empty)
     # The new stone takes away a liberty.

@@ -125,7 +125,7 @@ class Text:
         self.kernels.find_empty(state, empty)
         for side, points in enumerate(stones):
             for point in points:
-                scratch = np.zeros(board.room, np.uint64)
+                scratch = np.zeros(board.scratch_words, np.uint64)
                 # A chain without a liberty is impossible: it would have been captured.
                 if self.kernels.list_if_dead(state, side, empty, point, scratch, 0):
                     where = f"the {STONES[side]} at {vertex_of(board.size, point)}"

@@ -42,7 +42,7 @@ from azselfplay.games.go.board import (
     NEAR_WORD,
     POINT_BITS,
     POINTS,
-    ROOM,
+    SCRATCH_WORDS,
     SPAN,
     WORDS,
     Board,
@@ -187,7 +187,7 @@ def play(parent: State, action: int, child: State) -> None:
     if point == POINTS:
         child[3 * WORDS + 1] += np.uint64(2 * min(2, passes(parent) + 1))
         return
-    scratch, empty = scratch_words(ROOM), scratch_words(SPAN)
+    scratch, empty = scratch_words(SCRATCH_WORDS), scratch_words(SPAN)
     list_nothing(scratch)
     put(child, side * WORDS, point)
     # Set even if the stone is removed at once: from now on superko has to check this point.
@@ -380,7 +380,7 @@ def find_legal(positions: Positions, n: int, legal: Words) -> None:
     """Write the points where a stone may be placed, as bits, to `legal` [WORDS]."""
     state = positions[n - 1]
     empty, adds = scratch_words(SPAN), scratch_words(WORDS)
-    scratch, takes = scratch_words(ROOM), scratch_words(TWICE_POINTS)
+    scratch, takes = scratch_words(SCRATCH_WORDS), scratch_words(TWICE_POINTS)
     list_nothing(scratch)
     find_empty(state, empty)
     count, any_adds = 0, False
@@ -446,7 +446,7 @@ def bindings_of(rules: GoRules) -> dict[str, Bindings]:
             (WORDS, board.words),
             (POINTS, board.points),
             (SPAN, board.words + 1),
-            (ROOM, board.room),
+            (SCRATCH_WORDS, board.scratch_words),
             (BOARD_SIZE, board.size),
             (TWICE_POINTS, 2 * board.points),
             (STATE_WORDS, board.state_words),

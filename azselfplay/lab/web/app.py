@@ -43,10 +43,10 @@ from azselfplay.lab.web.guarding import (
     only_for,
     page,
 )
-from azselfplay.lab.web.rooms import (
+from azselfplay.lab.web.person_games import (
     MOST_SIMULATIONS,
-    Room,
-    Rooms,
+    PersonGame,
+    PersonGames,
     Terms,
     find_weights,
     networks_of,
@@ -75,7 +75,7 @@ OUTCOMES = {"": None, "first": 1, "draw": 0, "second": -1}
 SHOWN = 12
 """Most moves shown of the network's policy."""
 
-LONGEST_LINE = 1000
+MOST_LINE_CHARACTERS = 1000
 """Most characters in a line of moves."""
 MOST_PASTED = 16 * 1024
 """Most characters in a pasted game. The body is longer: the moves played from there come with it."""
@@ -83,7 +83,7 @@ MOST_PASTED = 16 * 1024
 S = TypeVar("S", bound=Struct)
 T = TypeVar("T")
 
-MOST = 2**53
+MAX_SAFE_INTEGER = 2**53
 """Largest number that a browser's script can represent."""
 LIST_SECONDS = 1.0
 """Seconds for which the list of runs is reused."""
@@ -101,7 +101,7 @@ class Site:
         self.readers = ThreadPoolExecutor(READERS, thread_name_prefix="web-reader")
         self.watching = Watching(group, self.reading)
         self.games = StoredGames()
-        self.rooms = Rooms(threads)
+        self.person_games = PersonGames(threads)
         self._listed: dict[str, Any] = {}
         self._listed_at = -math.inf
         self._listing = asyncio.Lock()
@@ -137,13 +137,13 @@ class Site:
 SITE: web.AppKey[Site] = web.AppKey("site", Site)
 
 
-def number_in(request: web.Request, name: str, default: int = 0, high: int = MOST) -> int:
+def number_in(request: web.Request, name: str, default: int = 0, high: int = MAX_SAFE_INTEGER) -> int:
     """Return a whole number from the query, `default` if it is missing. Raises PageError(400)."""
     text = request.query.get(name, "")
     return whole(text, name, 0, high) if text else default
 
 
-def whole(text: str, name: str, low: int, high: int = MOST) -> int:
+def whole(text: str, name: str, low: int, high: int = MAX_SAFE_INTEGER) -> int:
     """Return `text` as a number between `low` and `high`. Raises PageError(400)."""
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit() and len(digits) <= 18 and low <= int(text) <= high):
@@ -170,7 +170,7 @@ async def open_site(runs: Path, threads: int = 1) -> AsyncIterator[Site]:
             yield site
         finally:
             await site.watching.close()
-            site.rooms.close()
+            site.person_games.close()
             site.readers.shutdown(wait=True, cancel_futures=True)
 
 
@@ -302,7 +302,7 @@ async def game(request: web.Request) -> web.Response:
 @routes.get("/api/run/{run}/games/{number}/at/{ply}")
 async def position(request: web.Request) -> web.Response:
     number, ply = _number(request), _ply(request)
-    line = request.query.get("line", "")[:LONGEST_LINE].split()
+    line = request.query.get("line", "")[:MOST_LINE_CHARACTERS].split()
     return await _read(request, lambda site, run: site.games.position(run, number, ply, line))
 
 
@@ -314,7 +314,7 @@ async def network(request: web.Request) -> web.Response:
     there = await site.reading(lambda: site.games.up_to(run, number, ply))
     there.max_plies = there.game.max_plies + there.ply  # the cap of self-play is no rule of the game
     file = await site.reading(lambda: find_weights(run, request.query.get("weights", "")))
-    async with site.rooms.nets.using(file) as net:
+    async with site.person_games.nets.using(file) as net:
         analyst = Analyst(net.game, net.evaluator, net.history)
         await in_thread(analyst.warm_up)
         found = await analyst.analyse(there, 0)
@@ -356,7 +356,7 @@ async def download(request: web.Request) -> web.Response:
 # ---- Games of a person against a network: actions are POST requests with JSON --------------------
 
 
-class Opening(Struct, forbid_unknown_fields=True):
+class NewGame(Struct, forbid_unknown_fields=True):
     """A new game."""
 
     weights: Annotated[str, Meta(max_length=200)] = ""
@@ -364,9 +364,9 @@ class Opening(Struct, forbid_unknown_fields=True):
     side: Annotated[int, Meta(ge=0, le=1)] = 0
     """The person's side; 0: the first player."""
     simulations: Annotated[int, Meta(ge=1, le=MOST_SIMULATIONS)] = 100
-    game: Annotated[int, Meta(ge=0, le=MOST)] = 0
+    game: Annotated[int, Meta(ge=0, le=MAX_SAFE_INTEGER)] = 0
     """Number of a stored game to continue; 0: a new game from the start."""
-    ply: Annotated[int, Meta(ge=0, le=MOST)] = 0
+    ply: Annotated[int, Meta(ge=0, le=MAX_SAFE_INTEGER)] = 0
     """Position in that game."""
     position: str = ""
     """A pasted position or game to continue (`games.game_texts.read_position`)."""
@@ -374,7 +374,7 @@ class Opening(Struct, forbid_unknown_fields=True):
     """Moves of a game that is opened again."""
 
 
-class Order(Struct, forbid_unknown_fields=True):
+class MoveOrder(Struct, forbid_unknown_fields=True):
     """An action in an open game."""
 
     move: Annotated[str, Meta(max_length=LONGEST_MOVE)] = ""
@@ -395,9 +395,9 @@ async def _body(request: web.Request, kind: type[S]) -> S:
 
 
 @routes.post("/api/run/{run}/play")
-async def open_room(request: web.Request) -> web.Response:
+async def open_game(request: web.Request) -> web.Response:
     site = request.app[SITE]
-    run, wanted = site.run_of(request), await _body(request, Opening)
+    run, wanted = site.run_of(request), await _body(request, NewGame)
     goes_on = bool(wanted.moves or wanted.game)
     file = await site.reading(lambda: find_weights(run, wanted.weights, goes_on=goes_on))
     terms, given = Terms(wanted.side, wanted.simulations, played=wanted.moves), None
@@ -414,50 +414,50 @@ async def open_room(request: web.Request) -> web.Response:
         # The game continues a stored game or a pasted position.
         terms = replace(terms, start=given.start, moves=tuple(given.moves_text()), max_plies=given.max_plies)
     try:
-        room = await site.rooms.open(run, file, terms)
+        game = await site.person_games.open(run, file, terms)
     except ValueError as error:
         raise PageError(f"The game cannot be opened: {error}", HTTPStatus.BAD_REQUEST) from error
-    return as_json(room.view())
+    return as_json(game.view())
 
 
-def _room(request: web.Request) -> Room:
-    return request.app[SITE].rooms.find(request.match_info["room"])
+def _person_game(request: web.Request) -> PersonGame:
+    return request.app[SITE].person_games.find(request.match_info["token"])
 
 
 def _turned(request: web.Request) -> bool:
     return bool(number_in(request, "turned", high=1))
 
 
-@routes.get("/api/play/{room}/at/{ply}")
+@routes.get("/api/play/{token}/at/{ply}")
 async def analyse_position(request: web.Request) -> web.Response:
     """Answer with the board after this many moves of the game."""
-    return as_json(_room(request).board_at(_ply(request), turned=_turned(request)))
+    return as_json(_person_game(request).board_at(_ply(request), turned=_turned(request)))
 
 
-@routes.get("/api/play/{room}/file")
-async def file_of_room(request: web.Request) -> web.Response:
-    return as_json(_room(request).file(request.query.get("form", "")))
+@routes.get("/api/play/{token}/file")
+async def file_of_game(request: web.Request) -> web.Response:
+    return as_json(_person_game(request).file(request.query.get("form", "")))
 
 
-@routes.post("/api/play/{room}/{what}")
-async def act_in_room(request: web.Request) -> web.Response:
+@routes.post("/api/play/{token}/{what}")
+async def act_in_game(request: web.Request) -> web.Response:
     """Carry out `move`, `reply`, `hint`, `back` or `leave`."""
-    order = await _body(request, Order)
-    room = _room(request)
+    order = await _body(request, MoveOrder)
+    game = _person_game(request)
     # One order at a time: two clicks must not play two moves.
-    async with room.lock:
-        _room(request)  # it may have been closed meanwhile
+    async with game.lock:
+        _person_game(request)  # it may have been closed meanwhile
         match request.match_info["what"]:
             case "move":
-                room.play(order.move)
+                game.play(order.move)
             case "reply":
-                await room.reply()
+                await game.reply()
             case "hint":
-                await room.hint()
+                await game.hint()
             case "back":
-                room.take_back()
+                game.take_back()
             case "leave":
-                request.app[SITE].rooms.leave(room)
+                request.app[SITE].person_games.leave(game)
             case _:
                 raise PageError("There is no such order.", HTTPStatus.NOT_FOUND)
-        return as_json(room.view(turned=_turned(request)))
+        return as_json(game.view(turned=_turned(request)))

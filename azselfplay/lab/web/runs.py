@@ -54,7 +54,7 @@ LOSS, POINTS = "trainer/policy_loss", 24
 """The figure of the small curve in the list of runs, and its number of points."""
 
 
-class State(StrEnum):
+class RunState(StrEnum):
     """The state of a run."""
 
     RUNNING = "running"
@@ -87,7 +87,7 @@ def summaries(runs: Path) -> dict[str, Any]:
         except Exception as error:  # the files may hold anything, and the other runs are still listed
             log.warning("the run %s cannot be shown: %s: %s", run.path, type(error).__name__, error)
             why = f"cannot be read ({type(error).__name__}: {error})"[:300]
-            about = {"name": run.name, "game": why, "state": State.ENDED, "running": False}
+            about = {"name": run.name, "game": why, "state": RunState.ENDED, "running": False}
             listed.append(
                 about | dict.fromkeys(unknown) | {"changed": changed, "curve": [], "note": "", "alerts": []}
             )
@@ -97,7 +97,7 @@ def summaries(runs: Path) -> dict[str, Any]:
 def summary(run: RunFolder) -> dict[str, Any]:
     """Return one run; unknown figures are None. Times are in seconds, `created` and `changed` since 1970."""
     figures, state, changed = run.read_figures(), state_of(run), changed_at(run)
-    is_running, now = state is State.RUNNING, time.time()
+    is_running, now = state is RunState.RUNNING, time.time()
     # Of a trainer that has left, nothing speaks of the present (`view.trainer_of`).
     trainer = run.lock_of("trainer")
     has_left = is_running and not is_locked(trainer) and left_by(trainer) in (Left.ENDED, Left.KILLED)
@@ -119,7 +119,7 @@ def summary(run: RunFolder) -> dict[str, Any]:
         "running": is_running,
         "created": made_at(about),
         "changed": changed,
-        "silent_s": max(0.0, now - changed) if state is State.SILENT else None,
+        "silent_s": max(0.0, now - changed) if state is RunState.SILENT else None,
         "games": row.get("trainer/games", figures.get("games")),
         "games_per_h": None if is_old else row.get("trainer/games_per_h", figures.get("games_per_h")),
         "step": row.get("trainer/step", figures.get("step")),
@@ -150,20 +150,20 @@ def small_curve(path: Path, size: int) -> list[tuple[float, float]]:
     return sorted(found.items())
 
 
-def state_of(run: RunFolder) -> State:
+def state_of(run: RunFolder) -> RunState:
     locks = [run.lock_of(program) for program in PROGRAMS]
     if any(map(is_locked, locks)):
-        return State.RUNNING
+        return RunState.RUNNING
     left = [one for lock in locks if (one := left_by(lock)) is not None]
     if Left.KILLED in left:
-        return State.SILENT
+        return RunState.SILENT
     if left and Left.ELSEWHERE not in left:
-        return State.ENDED
+        return RunState.ENDED
     # A lock that another machine holds cannot be seen from here.
     # If its clock is ahead, or was, the difference is below 0.
     if abs(time.time() - _grew_at(run)) < FRESH:
-        return State.RUNNING
-    return State.SILENT if left else State.ENDED
+        return RunState.RUNNING
+    return RunState.SILENT if left else RunState.ENDED
 
 
 def changed_at(run: RunFolder) -> float:

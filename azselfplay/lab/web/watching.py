@@ -29,7 +29,7 @@ from azselfplay.lab.report.curves import Curves
 from azselfplay.lab.report.strength import strength_of
 from azselfplay.lab.web.guarding import PageError, page_error
 from azselfplay.lab.web.players import Players
-from azselfplay.lab.web.runs import State, summary
+from azselfplay.lab.web.runs import RunState, summary
 from azselfplay.link.connection import Connection, ConnectionSettings
 from azselfplay.link.keys import address_in, own_server_keys
 from azselfplay.link.sockets import Context, new_context
@@ -194,7 +194,7 @@ class _Watched:
                 figures = await self._reading(self.files.refresh)
             about = figures["summary"]
             if self._was_running and not about["running"]:
-                how = "has ended" if about["state"] == State.ENDED else "does not answer any more"
+                how = "has ended" if about["state"] == RunState.ENDED else "does not answer any more"
                 log.info("run %s %s; its pages show the last figures", about["name"], how)
             self._was_running = about["running"]
             if server is None:

@@ -173,7 +173,7 @@ async function change(what, body) {
 
 /** Asks for something, or with a `body` orders it, in a game that is opened again if the server has closed it. */
 async function act(what, body) {
-  const address = () => `/api/play/${game.room}/${what}${what.includes("?") ? "&" : "?"}turned=${Number(turned)}`;
+  const address = () => `/api/play/${game.token}/${what}${what.includes("?") ? "&" : "?"}turned=${Number(turned)}`;
   try {
     return await ask(address(), body);
   } catch (error) {
@@ -208,7 +208,7 @@ async function start(left) {
       throw error;
     });
     // Only now: if the new game had not been opened, this one would go on.
-    if (before) await ask(`/api/play/${before.room}/leave`, {}).catch(() => null);
+    if (before) await ask(`/api/play/${before.token}/leave`, {}).catch(() => null);
     at = null;
     turned = false;
     about.hidden = false;
@@ -280,5 +280,5 @@ document.addEventListener("keydown", (event) => {
 addEventListener("writing", () => { if (game) draw(); });
 // A game that nobody looks at needs no tree on the server.
 addEventListener("pagehide", () => {
-  if (game) fetch(`/api/play/${game.room}/leave`, { method: "POST", headers: { "Content-Type": "application/json" }, body: "{}", keepalive: true });
+  if (game) fetch(`/api/play/${game.token}/leave`, { method: "POST", headers: { "Content-Type": "application/json" }, body: "{}", keepalive: true });
 });

@@ -35,12 +35,12 @@ export class Variations {
     this.result.replaceChildren(el("p", { class: "note" }, "Searching. The first search of a kind takes up to a minute, while the rules are compiled."));
     try {
       const order = { weights: this.weights, side: this.side, simulations: this.simulations, game: this.number, ply };
-      const { room } = await ask(api(this.run, "/play"), order);
+      const { token } = await ask(api(this.run, "/play"), order);
       try {
-        const { found, weights } = await ask(`/api/play/${room}/hint`, {});
+        const { found, weights } = await ask(`/api/play/${token}/hint`, {});
         if (ply === this.ply) this.draw(found, weights);
       } finally {
-        await ask(`/api/play/${room}/leave`, {});
+        await ask(`/api/play/${token}/leave`, {});
       }
     } catch (error) {
       this.result.replaceChildren();

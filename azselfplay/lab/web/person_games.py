@@ -1,7 +1,7 @@
 """Games of a person against a network of a run, as many as memory allows; and the lists of networks.
 
-A room is one game with its search tree. Networks are loaded once, in a thread, however many games are played
-against them. If there are too many games, the least recently used one is closed. Nothing is lost: the game's
+Networks are loaded once, in a thread, however many games are played against them. Each game has a search tree
+of its own. If there are too many games, the least recently used one is closed. Nothing is lost: the game's
 page keeps the moves, and opens the game again with the next move.
 """
 
@@ -30,17 +30,15 @@ from azselfplay.lab.report.strength import ratings_of
 from azselfplay.lab.web.games import ENDINGS, board, moves
 from azselfplay.lab.web.guarding import PageError
 from azselfplay.link.finding import newest_weights
-from azselfplay.link.weights_files import SUFFIX, hash_in_name, short_hash, version_in
-from azselfplay.play.book import head
+from azselfplay.link.weights_files import SUFFIX, hash_in_name, read_header, short_hash, version_in
 from azselfplay.play.driver import in_thread
-from azselfplay.play.nets import LoadedNet, load_net, settings_for_search
+from azselfplay.play.nets import LoadedNet, SharedNet, load_net, settings_for_search
 from azselfplay.play.orders import Report, Request
-from azselfplay.play.players import Shared
 from azselfplay.play.thinker import Thinker, Thinking
 from azselfplay.play.uci_lines import wdl_per_mille
 from net.weights import BadWeights, read_meta
 
-MOST_ROOMS = 8
+MOST_GAMES = 8
 """Most concurrent games; each has a tree of HASH_MIB, so all of them have at most 512 MiB."""
 
 HASH_MIB = 64
@@ -54,7 +52,7 @@ MOST_SIMULATIONS = 20_000
 LINES = 10
 """Number of moves that are shown with their visits."""
 
-LONGEST = 12
+MOST_LINE_MOVES = 12
 """Most moves shown of a line."""
 
 IDLE_NETS = 2
@@ -95,7 +93,7 @@ def networks_of(run: RunFolder) -> list[dict[str, Any]]:
 def _step(file: Path) -> int | None:
     """Return the training step in a weights file; the file never changes. Raises OSError."""
     with suppress(BadWeights):
-        return read_meta(head(file)).step
+        return read_meta(read_header(file)).step
     return None
 
 
@@ -115,16 +113,16 @@ def find_weights(run: RunFolder, name: str, *, goes_on: bool = False) -> Path:
     return run.weights / f"{name}{SUFFIX}"
 
 
-class Rooms:
+class PersonGames:
     """Opens games, finds them again, and closes abandoned ones."""
 
     def __init__(self, threads: int) -> None:
         self.nets = Nets(threads)
-        self._rooms: dict[str, Room] = {}
+        self._games: dict[str, PersonGame] = {}
         """Open games, the least recently used one first."""
         self._opening = asyncio.Lock()
 
-    async def open(self, run: RunFolder, weights: Path, terms: Terms) -> Room:
+    async def open(self, run: RunFolder, weights: Path, terms: Terms) -> PersonGame:
         """Open a new game. Loading the network takes seconds, compiling a game's kernels for the first time
         up to a minute, so games are opened one at a time. Raises PageError(503) if all places are taken by
         games that are searching, Fatal if the weights cannot be used, and ValueError if the moves of `terms`
@@ -136,38 +134,38 @@ class Rooms:
             return thinker
 
         async with self._opening:
-            if len(self._rooms) >= MOST_ROOMS:
-                idle = next((room for room in self._rooms.values() if not room.lock.locked()), None)
+            if len(self._games) >= MOST_GAMES:
+                idle = next((game for game in self._games.values() if not game.lock.locked()), None)
                 if idle is None:
-                    text = f"The network is thinking about {MOST_ROOMS} games at this moment. Try again soon."
+                    text = f"The network is thinking about {MOST_GAMES} games at this moment. Try again soon."
                     raise PageError(text, HTTPStatus.SERVICE_UNAVAILABLE)
                 self.leave(idle)
             net = await self.nets.take(weights)
             try:
                 thinker = await in_thread(partial(ready, net))
-                room = Room(secrets.token_urlsafe(16), run.name, weights, thinker, terms)
+                game = PersonGame(secrets.token_urlsafe(16), run.name, weights, thinker, terms)
             except BaseException:
                 self.nets.give_back(weights)
                 raise
-            self._rooms[room.token] = room
-            return room
+            self._games[game.token] = game
+            return game
 
-    def find(self, token: str) -> Room:
+    def find(self, token: str) -> PersonGame:
         """Return an open game. Raises PageError if there is none."""
-        room = self._rooms.pop(token, None)
-        if room is None:
+        game = self._games.pop(token, None)
+        if game is None:
             raise PageError("That game is no longer open. Start a new one.", HTTPStatus.GONE)
-        self._rooms[token] = room  # moved to the end: used last
-        return room
+        self._games[token] = game  # moved to the end: used last
+        return game
 
-    def leave(self, room: Room) -> None:
+    def leave(self, game: PersonGame) -> None:
         """Close a game."""
-        if self._rooms.pop(room.token, None) is not None:
-            self.nets.give_back(room.weights)
+        if self._games.pop(game.token, None) is not None:
+            self.nets.give_back(game.weights)
 
     def close(self) -> None:
         """End all games."""
-        self._rooms.clear()
+        self._games.clear()
         self.nets.close()
 
 
@@ -189,8 +187,8 @@ class Terms:
     """Cap on the length of the game, plies; 0: the game's own."""
 
 
-class Room:
-    """The game, and the tree that searches it. Requests change it one at a time."""
+class PersonGame:
+    """A person's game, and the tree that searches it. Requests change it one at a time."""
 
     def __init__(self, token: str, run: str, weights: Path, thinker: Thinker, terms: Terms) -> None:
         self.token = token
@@ -278,8 +276,8 @@ class Room:
             "owners": {spot: round(value if side == 0 else -value, 3) for spot, value in owned},
             "lines": [
                 {
-                    "moves": list(line.moves[:LONGEST]),
-                    "said": self._display_line(state, line.moves[:LONGEST], before),
+                    "moves": list(line.moves[:MOST_LINE_MOVES]),
+                    "said": self._display_line(state, line.moves[:MOST_LINE_MOVES], before),
                     "visits": line.visits,
                     "share": line.visits / total,
                     "value": line.value,
@@ -311,7 +309,7 @@ class Room:
         legal = played.legal_actions().tolist() if mine else []
         before = played.actions[-1] if played.actions else None
         return {
-            "room": self.token,
+            "token": self.token,
             "weights": self.thinker.net.name,
             "sides": list(sides_on_picture(self._game)),
             "side": self._terms.side,
@@ -376,7 +374,7 @@ class Nets:
 
     def __init__(self, threads: int) -> None:
         self._threads = threads
-        self._shared: dict[Path, Shared] = {}
+        self._shared: dict[Path, SharedNet] = {}
         self._loading = asyncio.Lock()
 
     async def take(self, file: Path) -> LoadedNet:
@@ -386,7 +384,7 @@ class Nets:
             found = self._shared.pop(file, None)
             if found is None:
                 net = await in_thread(partial(load_net, file, threads=self._threads))
-                found = Shared(net)
+                found = SharedNet(net)
             self._shared[file] = found  # moved to the end: used last
             found.users += 1
             self._close_idle()
