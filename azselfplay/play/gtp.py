@@ -144,7 +144,7 @@ class GtpEngine:
         self._loaded: Setup | None = None
         self._preparing: Setup | None = None
         self._waiting: deque[str] = deque()
-        self._held: Command | None = None
+        self._held_command: Command | None = None
         """The command that waits for the network."""
         self._task: Task | None = None
         self._has_ended = False
@@ -201,13 +201,13 @@ class GtpEngine:
 
     def prepared(self, setup: Setup, now: float) -> list[Order]:
         self._loaded, self._preparing = setup, None
-        held, self._held = self._held, None
+        held, self._held_command = self._held_command, None
         orders = [] if held is None else self._answer(held, now)
         return orders + self._go_on(now)
 
     def preparation_failed(self, reason: str, now: float) -> list[Order]:
         self._preparing = None
-        held, self._held = self._held, None
+        held, self._held_command = self._held_command, None
         orders: list[Order] = [] if held is None else [Say(failure(held, reason))]
         return orders + self._go_on(now)
 
@@ -216,7 +216,7 @@ class GtpEngine:
     def _go_on(self, now: float) -> list[Order]:
         """Answer waiting commands, up to the first one that needs a search or a preparation."""
         orders: list[Order] = []
-        while self._waiting and self._task is None and self._held is None and not self._is_quitting:
+        while self._waiting and self._task is None and self._held_command is None and not self._is_quitting:
             command = parse(self._waiting.popleft())
             if command is not None:
                 orders += self._answer(command, now)
@@ -226,47 +226,54 @@ class GtpEngine:
         return orders
 
     def _answer(self, command: Command, now: float) -> list[Order]:
-        name, arguments = command.name, command.arguments
+        name = command.name
         asks_owners = self.desk.asks_network and name in OF_OWNERSHIP
         is_ready = self._loaded == self._setup and self._preparing is None
         if (name in NEED_NETWORK or asks_owners) and not is_ready:
-            self._held = command  # also if another set-up is being prepared; this one follows it
+            self._held_command = command  # also if another set-up is being prepared; this one follows it
             return self._prepare()
         try:
             if name in SEARCHING:
                 return self._search(command, now)
             if asks_owners:
-                # The network says who will own each point. Ask about the position before the passes that
-                # ended the game: training has no positions after them.
-                history, colour = self.desk.board.game_history, self.desk.board.to_move
-                actions, pass_ = list(history.actions), history.game.actions - 1
-                while actions and actions[-1] == pass_:
-                    actions.pop()
-                    colour = 1 - colour
-                self._task = Task(command, colour, now, has_move=False)
-                return [Start(Request(history.start, tuple(actions), now, simulations=1, ownership=True))]
+                return self._ask_owners(command, now)
             if name in self.desk.commands:
-                text = self.desk.answer(name, arguments)
+                text = self.desk.answer(name, command.arguments)
                 # Load when a new game begins: the controller sets its clocks only afterwards.
                 begins = name == "clear_board" and self._loaded != self._setup
                 return [Say(success(command, text)), *(self._prepare() if begins else [])]
-            if name == "known_command":
-                expect(arguments, "known_command NAME")
+            return self._answer_about(command)
         except GtpError as error:
             return [Say(failure(command, str(error)))]
+
+    def _answer_about(self, command: Command) -> list[Order]:
+        """Answer a command of ABOUT. Raises GtpError for any other command."""
+        name = command.name
         names = sorted({*self.desk.commands, *ABOUT, *NEED_NETWORK})
         # The answers to `stop` and `quit` are empty.
         about = dict.fromkeys(ABOUT, "") | {"protocol_version": "2", "name": "azselfplay"}
         about |= {"version": self.version, "list_commands": "\n".join(names)}
-        if name == "known_command":
-            about[name] = str(arguments[0] in names).lower()
         if name not in about:
-            return [Say(failure(command, f"unknown command: {shown(name)}" if name else "syntax error"))]
+            raise GtpError(f"unknown command: {shown(name)}" if name else "syntax error")
+        if name == "known_command":
+            expect(command.arguments, "known_command NAME")
+            about[name] = str(command.arguments[0] in names).lower()
         # Lines after `quit` are ignored.
         self._is_quitting = name == "quit"
         return [Say(success(command, about[name])), *([Quit()] if self._is_quitting else [])]
 
     # ---- Searches -----------------------------------------------------------------------------
+
+    def _ask_owners(self, command: Command, now: float) -> list[Order]:
+        """Ask the network who will own each point."""
+        # Ask about the position before the passes that ended the game: training has no positions after them.
+        game_history, colour = self.desk.board.game_history, self.desk.board.to_move
+        actions, pass_ = list(game_history.actions), game_history.game.actions - 1
+        while actions and actions[-1] == pass_:
+            actions.pop()
+            colour = 1 - colour
+        self._task = Task(command, colour, now, has_move=False)
+        return [Start(Request(game_history.start, tuple(actions), now, simulations=1, ownership=True))]
 
     def _search(self, command: Command, now: float) -> list[Order]:
         """Begin the search for a move, or for a stream of analysis. Raises GtpError."""

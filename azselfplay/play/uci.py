@@ -39,15 +39,16 @@ from azselfplay.play.orders import (
     shown,
 )
 from azselfplay.play.uci_lines import (
-    MOST,
+    MAX_NUMBER,
     UCI,
     USI,
-    Board,
     Dialect,
     Go,
+    LastPosition,
     Position,
     SetOption,
     Spec,
+    Word,
     best_move_line,
     info_lines,
     parse,
@@ -151,7 +152,7 @@ class UciEngine:
                 Spec("UCI_LimitStrength", "limit_strength", "check"),
                 Spec("UCI_Elo", "elo", "spin", strength.lowest, strength.highest),
             )
-        self.board = Board(game)
+        self.position = LastPosition(game)
         self.searching: Request | None = None
         self._most_nodes = most_nodes
         self.first_setup = options.setup
@@ -163,7 +164,7 @@ class UciEngine:
         self._is_stopping = False
         self._is_quitting = False
         self._new_game = False
-        self._held: Found | None = None
+        self._move_held_back: Found | None = None
 
     # ---- Events -------------------------------------------------------------------------------
 
@@ -173,18 +174,18 @@ class UciEngine:
             return []
         try:
             command = parse(line, self.dialect)
-            if isinstance(command, str):
+            if isinstance(command, Word):
                 return self._obey_word(command, now)
             # The option is stored at once, and prepared when a search needs it (`_go_on`).
             if isinstance(command, SetOption):
                 self.options = self.dialect.changed(self.options, command.name, command.value)
             if isinstance(command, Position):
-                self.board.set(command)
+                self.position.set(command)
             return self._go(command, now) if isinstance(command, Go) else []
         except ValueError as error:  # BadCommand is one
             # The GUI assumes a position that we do not have, so no search may answer for the old position.
             if line.split()[:1] in (["position"], [TOO_LONG]):  # only `position` lines become so long
-                self.board.refusal = str(error)
+                self.position.refusal = str(error)
             return [_note(str(error))]
 
     def prepared(self, setup: Setup, now: float) -> list[Order]:
@@ -206,8 +207,8 @@ class UciEngine:
     def searched(self, found: Found, now: float) -> list[Order]:
         """Handle the end of the search. Its `bestmove` is held back while the GUI decides when it ends."""
         # `go infinite` and `go ponder` may not answer by themselves, even if nothing is left to search.
-        if self._is_held() and not self._is_stopping:
-            self._held = found
+        if self._gui_decides_end() and not self._is_stopping:
+            self._move_held_back = found
             return []
         return self._finish(found)
 
@@ -216,54 +217,59 @@ class UciEngine:
 
     # ---- Commands -----------------------------------------------------------------------------
 
-    def _obey_word(self, name: str, now: float) -> list[Order]:
-        if name == "new game":
-            self._new_game = True
-        is_asked = bool(self._pending) or self.searching is not None
-        if name == "ponderhit":
-            # The pondering search has not begun yet; its time counts from now on.
-            if self._pending and self._pending[-1].is_pondering:
-                self._pending[-1] = replace(self._pending[-1], is_pondering=False, began=now)
-                return []
-            if self._pending or self.searching is None or not self.searching.is_pondering:
-                return [_note("ponderhit: no search is pondering")]
-            self.searching = replace(self.searching, is_pondering=False)
-            if self._held is not None and not self._is_held():
-                return self._finish(self._held)
-            seconds = self.searching.seconds
-            return [SetDeadline(None if seconds is None else now + seconds)]
-        if name == "stop" and not is_asked:
-            return [_note("stop: no search is running")]
-        if name in ("stop", "gameover") and is_asked:
-            # All searches requested so far end; each still gets its bestmove.
-            self._pending = deque(_at_once(request) for request in self._pending)
-            return self._stop_running() if self.searching is not None else []
-        if name == "no mate":
-            return [Say("checkmate notimplemented")]
-        if name == "hello":
-            # Answer before anything is loaded: a GUI waits only a few seconds for this answer.
-            head = [f"id name {self.name}", "id author the azselfplay authors"]
-            announced = self.dialect.announced(self.options)
-            return [Say(text) for text in [*head, *announced, f"{self.dialect.name}ok"]]
-        if name == "isready":
-            # While the engine thinks, it is ready. Otherwise the answer waits for the network, because it
-            # tells the GUI that clocks may start.
-            if self.searching is not None and not self.searching.refusal:
-                return [Say("readyok")]
-            self._pending_readyok += 1
-            return self._go_on()
-        if name == "d":
-            game_history = self.board.game_history
-            state, notation = game_history.state, game_history.game.notation
-            text = f"{self.dialect.position.capitalize()}: {notation.state_to_text(state)}"
-            return [Say(line) for line in [*notation.render(state).splitlines(), text]]
-        if name == "quit":
-            # A running search stops, as in other engines, but earlier commands are still answered: `quit`
-            # from a script in a pipe is read while the network is still loading.
-            self._is_quitting = True
-            self._pending = deque(_ended(request) for request in self._pending)
-            return self._stop_running() if self.searching is not None else self._go_on()
+    def _obey_word(self, word: Word, now: float) -> list[Order]:
+        match word:
+            case Word.HELLO:
+                # Answer before anything is loaded: a GUI waits only a few seconds for this answer.
+                head = [f"id name {self.name}", "id author the azselfplay authors"]
+                announced = self.dialect.announced(self.options)
+                return [Say(text) for text in [*head, *announced, f"{self.dialect.name}ok"]]
+            case Word.IS_READY:
+                # While the engine thinks, it is ready. Otherwise the answer waits for the network, because it
+                # tells the GUI that clocks may start.
+                if self.searching is not None and not self.searching.refusal:
+                    return [Say("readyok")]
+                self._pending_readyok += 1
+                return self._go_on()
+            case Word.NEW_GAME:
+                self._new_game = True
+            case Word.NO_MATE:
+                return [Say("checkmate notimplemented")]
+            case Word.PONDER_HIT:
+                return self._ponder_hit(now)
+            case Word.STOP | Word.GAME_OVER:
+                if not self._pending and self.searching is None:
+                    return [_note("stop: no search is running")] if word is Word.STOP else []
+                # All searches requested so far end; each still gets its bestmove.
+                self._pending = deque(_at_once(request) for request in self._pending)
+                return self._stop_running() if self.searching is not None else []
+            case Word.SHOW_BOARD:
+                game_history = self.position.game_history
+                state, notation = game_history.state, game_history.game.notation
+                text = f"{self.dialect.position.capitalize()}: {notation.state_to_text(state)}"
+                return [Say(line) for line in [*notation.render(state).splitlines(), text]]
+            case Word.QUIT:
+                # A running search stops, as in other engines, but earlier commands are still answered: `quit`
+                # from a script in a pipe is read while the network is still loading.
+                self._is_quitting = True
+                self._pending = deque(_ended(request) for request in self._pending)
+                return self._stop_running() if self.searching is not None else self._go_on()
+            case Word.IGNORED:
+                pass
         return []
+
+    def _ponder_hit(self, now: float) -> list[Order]:
+        # The pondering search has not begun yet; its time counts from now on.
+        if self._pending and self._pending[-1].is_pondering:
+            self._pending[-1] = replace(self._pending[-1], is_pondering=False, began=now)
+            return []
+        if self._pending or self.searching is None or not self.searching.is_pondering:
+            return [_note("ponderhit: no search is pondering")]
+        self.searching = replace(self.searching, is_pondering=False)
+        if self._move_held_back is not None and not self._gui_decides_end():
+            return self._finish(self._move_held_back)
+        seconds = self.searching.seconds
+        return [SetDeadline(None if seconds is None else now + seconds)]
 
     def _go(self, go: Go, now: float) -> list[Order]:
         """Search now, or after the searches that were requested before. Earlier searches without a limit end
@@ -274,10 +280,10 @@ class UciEngine:
             orders.append(_note("UCI_Elo was measured with another network: now it is a guess"))
         if self._pending:  # earlier ones were ended in this way already
             self._pending[-1] = _ended(self._pending[-1])
-        game_history, allowed = self.board.game_history, list[int]()
+        game_history, allowed = self.position.game_history, list[int]()
         legal = set(game_history.legal_actions().tolist())
-        # After a refused position, the moves must not be read in the old position.
-        for move in () if self.board.refusal else dict.fromkeys(go.searchmoves):  # each once, in this order
+        # After a refused position, the moves must not be read in the old position. Each counts once.
+        for move in () if self.position.refusal else dict.fromkeys(go.searchmoves):
             try:
                 action = int(game_history.game.notation.action_from_text(game_history.state, move))
             except ValueError:
@@ -286,8 +292,8 @@ class UciEngine:
                 allowed.append(action)
             else:
                 orders.append(_note(f"searchmoves: {shown(move)} is not legal here"))
-        if self.board.refusal:
-            request = _refused(go, now, f"the position is unknown: {self.board.refusal}")
+        if self.position.refusal:
+            request = _refused(go, now, f"the position is unknown: {self.position.refusal}")
         elif go.searchmoves and not allowed and legal:
             request = _refused(go, now, "none of the searchmoves is legal")
         else:
@@ -296,21 +302,21 @@ class UciEngine:
         self._pending.append(request)
         if self.searching is None or self._is_stopping:
             return orders + self._go_on()
-        is_held = self._is_held()
-        what = "stopped" if is_held else "finished"
+        ends_at_stop = self._gui_decides_end()
+        what = "stopped" if ends_at_stop else "finished"
         orders.append(_note(f"a search is running already: it is {what} before this one begins"))
-        return orders + (self._stop_running() if is_held else [])
+        return orders + (self._stop_running() if ends_at_stop else [])
 
     def _stop_running(self) -> list[Order]:
-        if self._held is not None:
-            return self._finish(self._held)
+        if self._move_held_back is not None:
+            return self._finish(self._move_held_back)
         self._is_stopping = True
         return [StopSearch()]
 
     # ---- Inside -------------------------------------------------------------------------------
 
     def _request(self, go: Go, now: float, allowed: tuple[int, ...]) -> Request:
-        game_history, options = self.board.game_history, self.options
+        game_history, options = self.position.game_history, self.options
         # Whether the user wants the search to go on even if the move is clear. Pondering only holds back the
         # move until the ponderhit.
         is_free = options.analyse_mode or go.infinite
@@ -337,7 +343,7 @@ class UciEngine:
         # Limit the strength in games, which includes pondering, but not in analysis.
         if options.limit_strength and not (options.analyse_mode or go.infinite):
             assert self._strength is not None  # otherwise the option does not exist
-            simulations = min(simulations or MOST, self._strength.simulations_for(options.elo))
+            simulations = min(simulations or MAX_NUMBER, self._strength.simulations_for(options.elo))
         # An only move needs no thought, except for the moves after it while the opponent thinks; one
         # simulation still gives it a value.
         if len(game_history.legal_actions()) == 1 and not (is_free or go.ponder or go.nodes):
@@ -363,7 +369,7 @@ class UciEngine:
             show_draw=options.show_wdl,
         )
 
-    def _is_held(self) -> bool:
+    def _gui_decides_end(self) -> bool:
         """Return whether the GUI decides when the running search ends."""
         request = self.searching
         return request is not None and (request.is_pondering or _has_no_limit(request))
@@ -381,14 +387,14 @@ class UciEngine:
             if not (is_ready or self._pending[0].refusal):
                 break
             request = self._pending.popleft()
-            self.searching, self._held, self._is_stopping = request, None, False
+            self.searching, self._move_held_back, self._is_stopping = request, None, False
             if not request.refusal:
                 orders.append(Start(request))
                 continue
             orders.append(_note(f"{request.refusal}; no move is given"))
             nothing = Found((self.dialect.null_move,))
-            if self._is_held():  # its bestmove is due at `stop`, as for any other search
-                self._held = nothing
+            if self._gui_decides_end():  # its bestmove is due at `stop`, as for any other search
+                self._move_held_back = nothing
             else:
                 self.searching = None
                 orders.append(Say(best_move_line(nothing, self.dialect, gives_up=False)))
@@ -405,7 +411,7 @@ class UciEngine:
         # In analysis, the user wants a move instead of a resignation.
         gives_up = not self.options.analyse_mode and self.options.resigns_at(found.value)
         best = best_move_line(found, self.dialect, gives_up=gives_up)
-        self.searching, self._held, self._is_stopping = None, None, False
+        self.searching, self._move_held_back, self._is_stopping = None, None, False
         return [Say(best), *self._go_on()]
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
 from azselfplay.play.orders import Found, Options, Report, Setup, shown
@@ -179,7 +180,7 @@ USI = Dialect(
 )
 
 
-MOST = 10**12
+MAX_NUMBER = 10**12
 """Largest number that is accepted."""
 
 
@@ -228,12 +229,37 @@ class Go:
         return bool(counted) or not (self.wtime is None and self.btime is None and self.movetime is None)
 
 
-Command = str | SetOption | Position | Go
-"""A text is the name of a command whose arguments, if any, do not matter here. Names are as in the protocol,
-except `hello` for `uci` and `usi`, `new game` for `ucinewgame` and `usinewgame`, and `no mate` for an
-unsupported search for mates."""
+class Word(Enum):
+    """A command whose arguments, if any, do not matter here."""
 
-_SIMPLE = frozenset({"isready", "stop", "ponderhit", "gameover", "quit", "d", "debug", "register"})
+    HELLO = auto()
+    """`uci` or `usi`."""
+    IS_READY = auto()
+    NEW_GAME = auto()
+    """`ucinewgame` or `usinewgame`."""
+    STOP = auto()
+    PONDER_HIT = auto()
+    GAME_OVER = auto()
+    NO_MATE = auto()
+    """`go mate` in a dialect that does not search for mates."""
+    SHOW_BOARD = auto()
+    QUIT = auto()
+    IGNORED = auto()
+
+
+Command = Word | SetOption | Position | Go
+
+_WORDS = {
+    "isready": Word.IS_READY,
+    "stop": Word.STOP,
+    "ponderhit": Word.PONDER_HIT,
+    "gameover": Word.GAME_OVER,
+    "d": Word.SHOW_BOARD,
+    "quit": Word.QUIT,
+    "debug": Word.IGNORED,
+    "register": Word.IGNORED,
+}
+"""Words that both protocols have."""
 
 _CLOCKS = frozenset({"wtime", "btime", "winc", "binc"})
 
@@ -248,9 +274,9 @@ def parse(line: str, dialect: Dialect = UCI) -> Command | None:
     if not words:
         return None
     name, arguments = words[0], words[1:]
-    simple = {dialect.name: "hello", f"{dialect.name}newgame": "new game"} | {one: one for one in _SIMPLE}
-    if name in simple:
-        return simple[name]
+    words_of_dialect = {dialect.name: Word.HELLO, f"{dialect.name}newgame": Word.NEW_GAME, **_WORDS}
+    if name in words_of_dialect:
+        return words_of_dialect[name]
     if name == "setoption":
         if arguments[:1] != ["name"]:
             raise BadCommand("setoption is written: setoption name NAME [value VALUE]")
@@ -273,7 +299,7 @@ def parse(line: str, dialect: Dialect = UCI) -> Command | None:
         raise BadCommand(f"unknown command {shown(name)}")
     # The protocol has a special answer to it.
     if arguments[:1] == ["mate"] and not dialect.solves_mates:
-        return "no mate"
+        return Word.NO_MATE
     return _go(arguments, dialect.counts)
 
 
@@ -303,7 +329,7 @@ def _go(words: list[str], counts: frozenset[str]) -> Go:
             # A time may have a fraction of a millisecond, which is dropped. Some GUIs send negative times.
             if number is None or (number[3] and name not in _TIMES):
                 notes.append(f"go {name} needs a whole number, not {shown(text)}")
-            elif int(number[2]) > MOST or (number[1] and int(number[2]) and name not in _CLOCKS):
+            elif int(number[2]) > MAX_NUMBER or (number[1] and int(number[2]) and name not in _CLOCKS):
                 notes.append(f"go {name} {text} is out of range")
             else:
                 found[name] = 0 if number[1] else int(number[2])
@@ -317,7 +343,7 @@ def _go(words: list[str], counts: frozenset[str]) -> Go:
     return replace(go, notes=tuple(notes))
 
 
-class Board:
+class LastPosition:
     """The last valid position, and why a later one was refused.
 
     If the new moves extend the old ones, as they do during a game, the game is extended instead of replayed.

@@ -13,10 +13,11 @@ from azselfplay.play.uci_lines import (
     UCI,
     USI,
     BadCommand,
-    Board,
     Go,
+    LastPosition,
     Position,
     SetOption,
+    Word,
     parse,
     wdl_per_mille,
 )
@@ -25,7 +26,7 @@ from azselfplay.play.uci_lines import (
 @pytest.mark.parametrize(
     ("line", "command"),
     [
-        ("uci\r", "hello"),
+        ("uci\r", Word.HELLO),
         ("   ", None),
         ("setoption name Move Overhead value 50", SetOption("Move Overhead", "50")),
         ("setoption name WeightsFile value /a b/c", SetOption("WeightsFile", "/a b/c")),
@@ -156,24 +157,24 @@ def test_wdl_sums_to_a_thousand_and_has_the_value(value, draw):
 
 
 def test_a_position_that_extends_the_last_one_goes_on_and_a_bad_one_changes_nothing():
-    board = Board(get_game("chess"))
-    board.set(Position("", ("e2e4",)))
-    first = board.game_history
-    board.set(Position("", ("e2e4", "e7e5")))
-    assert board.game_history is first
+    last = LastPosition(get_game("chess"))
+    last.set(Position("", ("e2e4",)))
+    first = last.game_history
+    last.set(Position("", ("e2e4", "e7e5")))
+    assert last.game_history is first
     for bad in (Position("", ("e2e4", "e7e5", "e1e3")), Position("nonsense", ()), Position("", ("e2e5",))):
         with pytest.raises(ValueError, match=r"\w+"):
-            board.set(bad)
-    assert board.game_history.moves_text() == ["e2e4", "e7e5"]
-    board.set(Position("", ("e2e4", "e7e5", "g1f3")))
-    assert board.game_history.moves_text() == ["e2e4", "e7e5", "g1f3"]
+            last.set(bad)
+    assert last.game_history.moves_text() == ["e2e4", "e7e5"]
+    last.set(Position("", ("e2e4", "e7e5", "g1f3")))
+    assert last.game_history.moves_text() == ["e2e4", "e7e5", "g1f3"]
 
 
 def test_a_game_goes_on_after_a_draw_that_nobody_claims():
-    board = Board(get_game("chess"))
-    board.set(Position("", ("g1f3", "g8f6", "f3g1", "f6g8") * 30))
-    assert board.game_history.ply == 120
-    assert len(board.game_history.legal_actions()) == 20
+    last = LastPosition(get_game("chess"))
+    last.set(Position("", ("g1f3", "g8f6", "f3g1", "f6g8") * 30))
+    assert last.game_history.ply == 120
+    assert len(last.game_history.legal_actions()) == 20
 
 
 def test_a_device_that_is_no_choice_is_announced_as_one() -> None:

@@ -17,7 +17,7 @@ from azselfplay.play.orders import (
     StopSearch,
 )
 from azselfplay.play.uci import UciEngine
-from azselfplay.play.uci_lines import USI, Go, Position, parse
+from azselfplay.play.uci_lines import USI, Go, Position, Word, parse
 
 SETUP = Setup(game="shogi")
 
@@ -50,9 +50,9 @@ def test_usi_is_answered_with_options_without_blanks_in_their_names():
 @pytest.mark.parametrize(
     ("line", "command"),
     [
-        ("usinewgame", "new game"),
-        ("gameover lose", "gameover"),
-        ("go mate infinite", "no mate"),
+        ("usinewgame", Word.NEW_GAME),
+        ("gameover lose", Word.GAME_OVER),
+        ("go mate infinite", Word.NO_MATE),
         ("position sfen 9/9 b - 1 moves 7g7f", Position("9/9 b - 1", ("7g7f",))),
         ("go btime 1 wtime 2 byoyomi 3 ponder", Go(btime=1, wtime=2, byoyomi=3, ponder=True)),
     ],
