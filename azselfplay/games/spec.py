@@ -85,12 +85,12 @@ class Rules:
     play(parent, action, child) -> None
         Write the position after a legal `action`. `parent` and `child` do not overlap.
     end_reason(positions, n, legal_count, root) -> int
-        `ONGOING` or an index into `Game.end_reasons`. With `root` = `NO_ROOT` the rules of the game decide.
-        Otherwise a search asks, whose root is `positions[root]`; a game may then end earlier than the rules
-        say. What is counted early must lie in the searched line, `positions[root]` included (chess: a first
-        repetition is a draw if its earlier occurrence is there). A larger `root` never ends a game that a
-        smaller one lets go on, and what ends a game with `root = n - 1` is certain whatever the line: only
-        such ends are proofs. The length limit is checked elsewhere.
+        `ONGOING` or an index into `Game.end_reasons`. `root` is the index of the search's root. With
+        `NO_ROOT` no search asks, and only the rules decide. A search may end a game earlier, for a reason
+        that lies in `positions[root:]` (chess: the position occurred there before). If a game ends with one
+        root, it must also end with every smaller root of a search. With `root = n - 1` nothing lies between
+        the root and the position, so an end found with it is certain: only such ends are proofs. The length
+        limit is checked elsewhere.
     encode(positions, n, history, packed_features: uint64[feature_words]) -> None
         Write the packed features of `positions[n - 1]` with `history` positions (missing ones are 0), in
         the blocks that `Game.feature_words` lists.

@@ -31,22 +31,16 @@ def make_player(spec: str, game: Game, *, device: str = "cpu", threads: int = 0,
     game; Fatal(BAD_DATA) for a weights file that cannot be used.
     """
     kind, rest, how = split(spec)
-    if kind in ("net", "untrained", "policy"):
-        file, simulations, search = "" if kind == "untrained" else rest, 0, ""
+    if kind in ("net", "policy", "untrained"):
+        simulations, search = 0, ""  # as `policy`: no search
         if kind != "policy":
             number, _, search = how.partition("/")
             simulations = _number(spec, number, DEFAULT_SIMULATIONS, MAX_SIMULATIONS)
         # The path is resolved, so that a file with two names is loaded only once.
-        weights = weights_named(file, runs).resolve() if file else None
+        weights = None if kind == "untrained" or not rest else weights_named(rest, runs).resolve()
         return _net_player(weights, simulations, search, game, device, threads)
-    if kind in ("uci", "usi", "gtp"):
-        from azselfplay.play.engine_protocols import engine_player
-
-        spoken = game.notation.engine_protocol
-        if spoken != kind:
-            what = f"engines of {game.name} speak {spoken}" if spoken else f"{game.name} has no engines"
-            raise Fatal(f"{spec!r}: {kind.upper()} engines do not play {game.name}; {what}", Exit.CONFIG)
-        return engine_player(spec, kind, rest)
+    if kind in ("random", "greedy", "alphabeta", "rollouts", "solver", "tablebase"):
+        return _thinking_player(spec, kind, rest, game)
     if kind == "blend":
         from azselfplay.play.builtin_players import Blend
 
@@ -55,6 +49,19 @@ def make_player(spec: str, game: Game, *, device: str = "cpu", threads: int = 0,
             raise Fatal(f"{spec!r}: write blend:SPEC:PERCENT with a percentage from 1 to 99", Exit.CONFIG)
         player = make_player(inner, game, device=device, threads=threads, runs=runs)
         return Blend(spec, player, int(percent) / 100)
+    if kind in ("uci", "usi", "gtp"):
+        from azselfplay.play.engine_protocols import engine_player
+
+        spoken = game.notation.engine_protocol
+        if spoken != kind:
+            what = f"engines of {game.name} speak {spoken}" if spoken else f"{game.name} has no engines"
+            raise Fatal(f"{spec!r}: {kind.upper()} engines do not play {game.name}; {what}", Exit.CONFIG)
+        return engine_player(spec, kind, rest)
+    listed = "\n  ".join(KINDS)
+    raise Fatal(f"{spec!r} is not a player; players are\n  {listed}", Exit.CONFIG)
+
+
+def _thinking_player(spec: str, kind: str, rest: str, game: Game) -> Player:
     from azselfplay.play.builtin_players import ThinkingPlayer, solver_think, tablebase_think
     from azselfplay.play.kernel_players import alphabeta_think, greedy_think, random_think, rollout_think
 
@@ -62,9 +69,6 @@ def make_player(spec: str, game: Game, *, device: str = "cpu", threads: int = 0,
         return ThinkingPlayer(spec, alphabeta_think(game, _number(spec, rest, 0, MAX_DEPTH)))
     if kind == "rollouts":
         return ThinkingPlayer(spec, rollout_think(game, _number(spec, rest, 0, MAX_ROLLOUTS)))
-    if kind not in ("random", "greedy", "solver", "tablebase"):
-        listed = "\n  ".join(KINDS)
-        raise Fatal(f"{spec!r} is not a player; players are\n  {listed}", Exit.CONFIG)
     if spec != kind:
         raise Fatal(f"{spec!r}: {kind} has no settings; write {kind} alone", Exit.CONFIG)
     if kind in ("random", "greedy"):  # too quick to be worth a thread
