@@ -182,7 +182,7 @@ class Match:
                     closing.create_task(player.close())
 
     async def _play(self, a: Player, b: Player) -> None:
-        from azselfplay.play.runner import MatchSettings, game_files, play_match
+        from azselfplay.play.runner import MatchSettings, open_match_files, play_match
 
         config, sprt = self.config, self.sprt
         for player in (a, b):
@@ -211,7 +211,7 @@ class Match:
         settings = MatchSettings(config.concurrent, config.max_plies, self.known, config.seed)
         until = decided if sprt else None
         event = " - ".join(self._names)
-        with game_files(self.game, config.pgn, config.moves, event) as write:
+        with open_match_files(self.game, config.pgn, config.moves, event) as write:
             try:
                 games = await play_match(
                     self.game, a, b, self.openings, settings, on_game=on_game, until=until

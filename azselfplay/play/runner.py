@@ -37,7 +37,7 @@ TABLE = "tablebase"
 """Reason of a game that was adjudicated by tables."""
 
 
-Known = Callable[[GameHistory], int | None]
+KnownResult = Callable[[GameHistory], int | None]
 """Returns the result for the side to move, None if it is unknown."""
 
 
@@ -49,26 +49,26 @@ class MatchSettings:
     """Number of concurrent games."""
     max_plies: int = 0
     """0: the game's own cap."""
-    known: Known | None = None
+    known: KnownResult | None = None
     """Ends a game where the result is known; None: games are played to their end."""
     seed: int = 0
 
 
 @dataclass(frozen=True)
 class PlayedGame:
-    """A finished game of a match between A (the match's first player) and B."""
+    """A finished game of a match between A and B."""
 
-    first: str
+    first_side: str
     """Name of the player of the game's first side (chess: White), whoever is to move at the start."""
-    second: str
+    second_side: str
     opening: str
     swapped: bool
-    """Whether B is `first`."""
+    """Whether B plays the first side."""
     start: str
     actions: tuple[int, ...]
     """All actions, including those of the opening."""
     outcome: int
-    """+1, 0 or -1 for `first`."""
+    """+1, 0 or -1 for the first side."""
     reason: str
     """The rules' name, ply_cap, RESIGNATION, FAILURE, TABLE."""
     failed: str = ""
@@ -109,8 +109,8 @@ Until = Callable[[Sequence[PlayedGame]], bool]
 
 async def play_match(
     game: Game,
-    first: Player,
-    second: Player,
+    a: Player,
+    b: Player,
     openings: Sequence[Opening],
     settings: MatchSettings = MatchSettings(),
     *,
@@ -145,7 +145,7 @@ async def play_match(
             # The seeds depend only on the opening's number and the colours, so a game does not depend on the
             # games beside it.
             drawn = np.random.SeedSequence([settings.seed, index // 2, int(swapped)]).generate_state(2)
-            seeded = (first, int(drawn[0])), (second, int(drawn[1]))
+            seeded = (a, int(drawn[0])), (b, int(drawn[1]))
             order = seeded[::-1] if swapped else seeded
             played[index] = finished = await play_game(game, order, opening, settings, swapped=swapped)
             if on_game is not None:
@@ -234,7 +234,7 @@ TERMINATIONS = {FAILURE: "abandoned", TABLE: "adjudication"}
 
 
 @contextmanager
-def game_files(game: Game, pgn: str, moves: str, event: str) -> Iterator[Callable[[PlayedGame], bool]]:
+def open_match_files(game: Game, pgn: str, moves: str, event: str) -> Iterator[Callable[[PlayedGame], bool]]:
     """Open the files of one match, before it starts. Yields the function that writes a game to them. It
     returns False once a file has failed, for example on a full disk; that file gets no more games. Raises
     Fatal(DISK) for a path that cannot be written."""
@@ -249,7 +249,7 @@ def game_files(game: Game, pgn: str, moves: str, event: str) -> Iterator[Callabl
         nonlocal before
         assert form is not None, "checked above"
         between, before = before, form.between  # between games, not before the first one
-        return between + to_pgn(game, form, played, event)
+        return between + written_game(game, form, played, event)
 
     def as_line(played: PlayedGame) -> str:
         return to_json_line(game, played) + "\n"
@@ -281,12 +281,12 @@ def game_files(game: Game, pgn: str, moves: str, event: str) -> Iterator[Callabl
         yield write
 
 
-def to_pgn(game: Game, form: GameFormat, played: PlayedGame, event: str) -> str:
+def written_game(game: Game, form: GameFormat, played: PlayedGame, event: str) -> str:
     """Return a game as PGN, or in another format, with the seven standard tags and how the game ended."""
     tags = {
         "Event": event,
-        "White": played.first,
-        "Black": played.second,
+        "White": played.first_side,
+        "Black": played.second_side,
         "Result": RESULTS[played.outcome],
         "Opening": played.opening,
         "PlyCount": str(played.plies),
@@ -300,8 +300,9 @@ def to_pgn(game: Game, form: GameFormat, played: PlayedGame, event: str) -> str:
 def to_json_line(game: Game, played: PlayedGame) -> str:
     """Return a game as JSON, with moves in the game's notation, and with a score if the game has one."""
     game_history = replay_of(game, played)
-    names = ("first", "second", "outcome", "reason", "plies", "opening", "start", "failed", "detail")
-    told: dict[str, Any] = {name: getattr(played, name) for name in names}
+    names = ("outcome", "reason", "plies", "opening", "start", "failed", "detail")
+    told: dict[str, Any] = {"first": played.first_side, "second": played.second_side}
+    told |= {name: getattr(played, name) for name in names}
     if (points := game_history.score()) is not None:
         told["score"] = points
     return json.dumps({**told, "moves": game_history.moves_text()}, ensure_ascii=False)

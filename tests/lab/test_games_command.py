@@ -24,7 +24,7 @@ from azselfplay.games.stubs import Movers
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.lab.report import stored_games
 from azselfplay.lab.report.games_command import main
-from azselfplay.lab.report.stored_games import as_pgn, plies
+from azselfplay.lab.report.stored_games import plies, written_record
 from azselfplay.store.reader import Range, open_games
 from bench.random_games import entry
 from protocol.records import PER_PLY, GameRecord
@@ -141,7 +141,7 @@ def test_a_game_that_counts_is_exported_with_its_final_score() -> None:
     """The rules must have ended it. Resigned games, and games in which nothing is counted, have no score."""
 
     def as_text(game: Game, record: GameRecord) -> str:
-        return as_pgn(writers_of(game)["text"], game, {"Result": "*"}, record, 0)
+        return written_record(writers_of(game)["text"], game, {"Result": "*"}, record, 0)
 
     record = records(DOTS.name, 1)[0]
     final = replay(DOTS, record.actions.tolist())[-1]
@@ -234,14 +234,14 @@ def test_a_damaged_game_is_left_out_of_the_export(run: Path, monkeypatch, capsys
 def test_an_export_to_the_output_is_utf8_in_any_locale(run: Path, monkeypatch) -> None:
     output = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(output, encoding="latin-1", write_through=True))
-    monkeypatch.setattr(stored_games, "as_pgn", Mock(return_value="▲"))
+    monkeypatch.setattr(stored_games, "written_record", Mock(return_value="▲"))
     stored_games.export(open_games(str(run), run.parent), Range(1, 1), "", 0, None, print)
     assert output.getvalue().decode() == "▲\n\n"
 
 
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])
 def test_an_export_that_ends_early_leaves_no_part_of_a_file(run: Path, tmp_path, monkeypatch, error) -> None:
-    monkeypatch.setattr(stored_games, "as_pgn", Mock(side_effect=["a game", error]))
+    monkeypatch.setattr(stored_games, "written_record", Mock(side_effect=["a game", error]))
     out = tmp_path / "out"
     out.mkdir()
     with pytest.raises((Fatal, KeyboardInterrupt)):

@@ -56,7 +56,7 @@ def test_a_bad_engine_loses_every_game_it_is_in_and_the_match_ends(
     games = played(protocol, spec(protocol, mode, timeout), "random")
     assert [game.outcome_for_a for game in games] == [-1] * 2
     assert {game.reason for game in games} == {FAILURE}
-    assert {game.failed for game in games} == {games[0].first}
+    assert {game.failed for game in games} == {games[0].first_side}
     assert all(what in game.detail for game in games)
 
 

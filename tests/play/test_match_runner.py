@@ -29,7 +29,7 @@ from azselfplay.play.runner import (
     play_match,
     replay_of,
     to_json_line,
-    to_pgn,
+    written_game,
 )
 from azselfplay.play.tournament import all_openings
 
@@ -57,7 +57,7 @@ def test_each_opening_is_played_twice_with_colours_swapped_and_results_lie_in_or
     games = match(FOUR, "greedy", "random", openings, concurrent=4)
     assert [game.opening for game in games] == [one.id for one in openings for _ in range(2)]
     assert [game.swapped for game in games] == [False, True] * 5
-    assert [game.first for game in games] == ["greedy", "random"] * 5
+    assert [game.first_side for game in games] == ["greedy", "random"] * 5
     assert all(game.actions[:3] == one.actions for game, one in zip(games[::2], openings, strict=True))
 
 
@@ -117,7 +117,7 @@ def test_known_endings_end_a_game_when_asked_to() -> None:
     assert [(game.reason, game.outcome, game.plies) for game in games] == [(TABLE, 1, 0)] * 2
     for write in writers_of(CHESS).values():
         form = replace(knowledge_of(CHESS).formats[0], write=write)
-        text = to_pgn(CHESS, form, replace(games[0], first='uci:"an engine" -x'), "")
+        text = written_game(CHESS, form, replace(games[0], first_side='uci:"an engine" -x'), "")
         assert '[Termination "adjudication"]' in text
         assert "[White \"uci:'an engine' -x\"]" in text
 

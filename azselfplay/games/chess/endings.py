@@ -67,7 +67,7 @@ class Ending(NamedTuple):
     """Black to move."""
 
 
-class Known(NamedTuple):
+class TableEntry(NamedTuple):
     """A table's entry about a position, for the side to move."""
 
     value: int
@@ -95,7 +95,7 @@ def ending_of(state: State) -> str | None:
     return name if name in ENDINGS and bare and not state[FLAGS] & RIGHTS_MASK else None
 
 
-def probe(state: State) -> Known | None:
+def probe(state: State) -> TableEntry | None:
     """Return the table's result for a legal position; None if there is no table for its material. Raises
     ValueError if the table shows that the position is illegal."""
     name = ending_of(state)
@@ -113,8 +113,8 @@ def probe(state: State) -> Known | None:
     if entry == ILLEGAL:
         raise ValueError("no legal position: the kings touch, or the side that has moved is in check")
     if entry == DRAWN:
-        return Known(0, 0)
-    return Known(1 if strong_to_move else -1, entry)
+        return TableEntry(0, 0)
+    return TableEntry(1 if strong_to_move else -1, entry)
 
 
 def _words_of(name: str, strong_is_black: bool) -> list[tuple[int, int]]:

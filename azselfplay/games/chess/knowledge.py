@@ -230,11 +230,11 @@ def probe(state: State) -> Known | None:
     return Known(endings.ending_of(state) or "", here.value, keeps, len(after), here.plies, best)
 
 
-def _after(state: State, action: int) -> endings.Known:
+def _after(state: State, action: int) -> endings.TableEntry:
     """Return the result after `action`, for the side that makes it. Material without a table is insufficient
     to mate (KK, KNK, KBK)."""
     known = endings.probe(GAME.after(state, action))
-    return endings.Known(0, 0) if known is None else endings.Known(-known.value, known.plies)
+    return endings.TableEntry(0, 0) if known is None else endings.TableEntry(-known.value, known.plies)
 
 
 def rows(seed: int, limit: int) -> list[Row]:

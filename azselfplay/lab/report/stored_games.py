@@ -200,7 +200,7 @@ def export(
         for stored in games.rows(wanted):
             try:
                 record = stored.record(game)
-                text = as_pgn(writers[name], game, tags(event, stored, record), record, others)
+                text = written_record(writers[name], game, tags(event, stored, record), record, others)
             except (BadRecord, ValueError) as error:
                 damaged += 1
                 say(f"game {stored.seq} is damaged: {error}")
@@ -250,7 +250,9 @@ def tags(event: str, stored: Stored, record: GameRecord) -> dict[str, str]:
     }
 
 
-def as_pgn(write: GameWriter, game: Game, headers: dict[str, str], record: GameRecord, others: int) -> str:
+def written_record(
+    write: GameWriter, game: Game, headers: dict[str, str], record: GameRecord, others: int
+) -> str:
     """Return a game as PGN, or in another format, with `others` other moves of each search. Raises ValueError
     if it breaks the rules."""
     game_history = GameHistory(game, record.start, record.max_plies)

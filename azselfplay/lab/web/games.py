@@ -24,7 +24,7 @@ from azselfplay.games.game_texts import TEXT, display_moves, writers_of
 from azselfplay.games.knowledge import RESULTS, knowledge_of, picture_of, sides_on_picture
 from azselfplay.games.spec import PLY_CAP, RECORDED, RESIGNATION, Game, State
 from azselfplay.host.runs import RunFolder
-from azselfplay.lab.report.stored_games import Ply, as_pgn, plies, tags, versions
+from azselfplay.lab.report.stored_games import Ply, plies, tags, versions, written_record
 from azselfplay.lab.web.guarding import PageError
 from azselfplay.store.reader import StoreReader
 from azselfplay.store.rows import COLUMNS, DATA, Stored
@@ -203,7 +203,7 @@ class StoredGames:
             text = f"Games of {one.game.name} can be had as {' or '.join(forms)}, not as {form[:40]!r}."
             raise PageError(text, HTTPStatus.BAD_REQUEST)
         its_tags = tags(f"azselfplay {run.name}", one.stored, one.record)
-        text = as_pgn(forms[form], one.game, its_tags, one.record, others)
+        text = written_record(forms[form], one.game, its_tags, one.record, others)
         ending = ENDINGS.get(form, form.lower())
         with_others = "-variations" if others else ""
         return f"{run.name}-{number}{with_others}.{ending}", text + "\n"
