@@ -115,16 +115,14 @@ class Launcher:
                 view.note(text)
             async with asyncio.TaskGroup() as group:
                 # This event is set at once, because only the client has to wait.
-                now = asyncio.Event()
-                now.set()
+                at_once = asyncio.Event()
+                at_once.set()
                 for part in parts:
-                    group.create_task(
-                        part.run(self._ready_for_clients if part.name.startswith("client") else now)
-                    )
+                    begin = self._ready_for_clients if part.name.startswith("client") else at_once
+                    group.create_task(part.run(begin))
                 watcher = group.create_task(self._watch(view))
-                seconds = 60 * self.settings.minutes
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(seconds or None):
+                    async with asyncio.timeout(60 * self.settings.minutes or None):
                         await stop.finishing.wait()
                 stop.request()
                 # Save the rates of the run itself: at its end, when the parts leave one after the other, they
@@ -135,23 +133,26 @@ class Launcher:
                     f"{datetime.now():%H:%M:%S} ending: the last games are stored, the last weights written "
                     "(some seconds; Ctrl-C ends it at once)"
                 )
-                # The players end first, so that their games reach the store. Then the server begins to stop,
-                # which ends its workers; then the trainer, whose last weights the server still accepts
-                # (`--trainer-grace`). The order of the parts is that of `make_commands`.
-                server, trainer, *clients = parts
-                await asyncio.gather(*(client.end() for client in clients))
-                server.stop.request()
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(GRACE):
-                        await first_of(self._no_workers, server.ended)
-                await trainer.end()
-                watcher.cancel()
-                await server.end()
+                await self._end_in_order(parts, watcher)
                 # A trainer that was killed has left the figures of an earlier end.
                 final = self.folder.read_figures() if has_final_figures(self.folder) else {}
                 self.figures["trainer"] = final or self.figures.get("trainer")
             # Replace the figures of the last look, which came while the parts were leaving.
             self.figures |= at_end
+
+    async def _end_in_order(self, parts: Sequence[Part], watcher: asyncio.Task[None]) -> None:
+        """End the players first, so that their games are stored. Ask the server to stop, which ends its
+        workers. End the trainer, whose last weights the server still accepts (`--trainer-grace`). Then end
+        the server."""
+        server, trainer, *clients = parts  # in the order of `make_commands`
+        await asyncio.gather(*(client.end() for client in clients))
+        server.stop.request()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(GRACE):
+                await first_of(self._no_workers, server.ended)
+        await trainer.end()
+        watcher.cancel()
+        await server.end()
 
     def summary(self) -> dict[str, Any]:
         """Return the last line of output, for programs."""
