@@ -257,45 +257,42 @@ def elsewhere(cluster: Cluster) -> Cluster:
 def planned(cluster: Cluster) -> list[Part]:
     """Return the parts: server, trainer, then clients. Raises Fatal(USAGE) if a place has too few GPUs, or a
     server that others reach has no key."""
+    assigner = _Assigner(cluster)
+    parts = [assigner.part(wanted) for wanted in _wanted(cluster)]
+    assigner.check()
+    return parts
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """A part that has no metrics port and no GPUs yet."""
+
+    name: str
+    table: PartTable
+    places: tuple[str, ...]
+    own: Mapping[str, Any]
+    """Settings that follow from the rest of the file."""
+    program: tuple[str, ...]
+    basis: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of lowest priority."""
+    group: int = 0
+    """As in `Part`."""
+
+
+def _wanted(cluster: Cluster) -> list[_Wanted]:
+    """Return the parts in the order of `planned`."""
     run = cluster.run
-    # IPv6 addresses may be written with brackets, which only belong to an address with a port.
-    host_of = {name: (one.host or name).strip("[]") for name, one in cluster.places.items()}
     game, net, of_server, of_trainer = _basis(run)
-    home = host_of[cluster.server.places[0]]
+    home = _host(cluster, cluster.server.places[0])
     is_open = home not in LOOPBACK and not cluster.server.settings.get("insecure")
     if is_open and not run.server_key:
         raise _wrong(
             "[run] needs server_key, which `azserver keygen` prints, because the server listens beyond its "
             "machine; on a network that you trust, write settings.insecure = true into [server]"
         )
-    address = Address(home, run.port).server
     where = {"runs": run.runs, "run": run.name}
-    joining = {"server": address, **({"server_key": run.server_key} if is_open else {})}
-    ports: Counter[str] = Counter()
-    numbered: Counter[str] = Counter()
-    asked: dict[str, list[str]] = {name: [] for name in cluster.places}
-
-    def part(name: str, table: PartTable, places: tuple[str, ...], own: dict[str, Any], **more: Any) -> Part:
-        program = {"server": ("azserver",), "trainer": ("python", "-m", "trainer")}.get(name, ("azclient",))
-        hosts = tuple(host_of[place] for place in places)
-        given, first = flattened(table.settings), numbered[hosts[0]]
-        # It must be free on every place, because the part has the same command on each.
-        port = METRICS_PORT + max(ports[host] for host in hosts)
-        own |= {"metrics_port": port, "metrics_listen": run.metrics}
-        if both := sorted(own.keys() & given):
-            raise _wrong(f"{name}: settings.{both[0]} follows from the rest of the file: leave it out")
-        basis = {"server": of_server, "trainer": of_trainer}.get(name, {})
-        for place in places:
-            asked[place] += [name] * table.gpus
-        # Count each machine once: devices are numbered per machine, and several places may share a machine.
-        for host in set(hosts):
-            numbered[host] += table.gpus
-            ports[host] = port - METRICS_PORT + 1
-        grace = GRACES.get(name, GRACES["client"] + float(given.get("drain", 0.0)))
-        command = (*program, *_flags({**flattened(basis), **given, **own}))
-        devices = tuple(range(first, first + table.gpus))
-        return Part(name, table, places, hosts, command, port, devices, grace=grace, **more)
-
+    joining = {"server": Address(home, run.port).server}
+    joining |= {"server_key": run.server_key} if is_open else {}
     gpus = ",".join(map(str, range(cluster.server.gpus)))
     # The file may say otherwise: a name does not tell whether its address is one of IPv6.
     of_server["listen"] = home if home in LOOPBACK else "::" if ":" in home else "0.0.0.0"
@@ -304,9 +301,10 @@ def planned(cluster: Cluster) -> list[Part]:
     served |= {"port": run.port, "trainer_grace": TRAINER_GRACE}
     served |= {} if gpus else {"workers": 0}
     trained = {**joining, **where, "device": _cuda(cluster.trainer.gpus) or "cpu"}
-    parts = [
-        part("server", cluster.server, cluster.server.places, served),
-        part("trainer", cluster.trainer, cluster.trainer.places, trained),
+    server, trainer, as_trainer = cluster.server, cluster.trainer, ("python", "-m", "trainer")
+    wanted = [
+        _Wanted("server", server, server.places, served, ("azserver",), of_server),
+        _Wanted("trainer", trainer, trainer.places, trained, as_trainer, of_trainer),
     ]
     seen: Counter[str] = Counter()
     for group, table in enumerate(cluster.clients, 1):
@@ -316,12 +314,54 @@ def planned(cluster: Cluster) -> list[Part]:
             name = f"client-{place}" + (f"-{seen[place]}" if seen[place] > 1 else "")
             # The client waits for the server without limit; the system that runs the client ends it.
             own = {**joining, "device": device, "spool": f"{run.runs}/{run.name}/spool/{name}", "max_wait": 0}
-            parts.append(part(name, table, (place,), own, group=group))
-    for place, names in asked.items():
-        if len(names) > (has := cluster.places[place].gpus):
-            shares = ", ".join(f"{name} {count}" for name, count in Counter(names).items())
-            raise _wrong(f"place {place!r} has {has} GPUs, and its parts ask for {len(names)} ({shares})")
-    return parts
+            wanted.append(_Wanted(name, table, (place,), own, ("azclient",), group=group))
+    return wanted
+
+
+def _host(cluster: Cluster, place: str) -> str:
+    # IPv6 addresses may be written with brackets, which only belong to an address with a port.
+    return (cluster.places[place].host or place).strip("[]")
+
+
+class _Assigner:
+    """Gives each part the next free metrics port and GPUs of its machines. Call it in the order of the
+    plan."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._ports: Counter[str] = Counter()
+        """Metrics ports in use, by machine."""
+        self._devices: Counter[str] = Counter()
+        """GPUs in use, by machine: several places may share a machine."""
+        self._parts_on: dict[str, list[str]] = {name: [] for name in cluster.places}
+        """By place, the name of each part as often as the part asks for a GPU there."""
+
+    def part(self, wanted: _Wanted) -> Part:
+        """Raises Fatal(USAGE) if the file gives a setting that follows from the rest of it."""
+        name, table, places = wanted.name, wanted.table, wanted.places
+        hosts = tuple(_host(self._cluster, place) for place in places)
+        given, first = flattened(table.settings), self._devices[hosts[0]]
+        # It must be free on every place, because the part has the same command on each.
+        port = METRICS_PORT + max(self._ports[host] for host in hosts)
+        own = {**wanted.own, "metrics_port": port, "metrics_listen": self._cluster.run.metrics}
+        if both := sorted(own.keys() & given):
+            raise _wrong(f"{name}: settings.{both[0]} follows from the rest of the file: leave it out")
+        for place in places:
+            self._parts_on[place] += [name] * table.gpus
+        for host in set(hosts):
+            self._devices[host] += table.gpus
+            self._ports[host] = port - METRICS_PORT + 1
+        grace = GRACES.get(name, GRACES["client"] + float(given.get("drain", 0.0)))
+        command = (*wanted.program, *_flags({**flattened(wanted.basis), **given, **own}))
+        devices = tuple(range(first, first + table.gpus))
+        return Part(name, table, places, hosts, command, port, devices, wanted.group, grace)
+
+    def check(self) -> None:
+        """Raise Fatal(USAGE) if the parts ask for more GPUs than a place has."""
+        for place, names in self._parts_on.items():
+            if len(names) > (has := self._cluster.places[place].gpus):
+                shares = ", ".join(f"{name} {count}" for name, count in Counter(names).items())
+                raise _wrong(f"place {place!r} has {has} GPUs, and its parts ask for {len(names)} ({shares})")
 
 
 def _basis(run: RunTable) -> tuple[str, str, dict[str, Any], dict[str, Any]]:
