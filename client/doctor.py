@@ -9,16 +9,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from azselfplay.diagnostics.doctor.findings import DoctorOptions, Finding, fault, ok, printed, warning
 from azselfplay.diagnostics.doctor.machine import Needs, look_at, machine_findings
-from azselfplay.diagnostics.doctor.service import (
-    DoctorOptions,
-    Finding,
-    fault,
-    ok,
-    printed,
-    service_findings,
-    warning,
-)
+from azselfplay.diagnostics.doctor.service import service_findings
 from azselfplay.host import config
 from azselfplay.host.exits import Fatal, is_installed
 from azselfplay.host.folders import compiled_code_folder

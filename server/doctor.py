@@ -11,16 +11,9 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
+from azselfplay.diagnostics.doctor.findings import DoctorOptions, Finding, fault, ok, printed
 from azselfplay.diagnostics.doctor.machine import Needs, look_at, machine_findings
-from azselfplay.diagnostics.doctor.service import (
-    DoctorOptions,
-    Finding,
-    ServiceFacts,
-    fault,
-    ok,
-    printed,
-    service_findings,
-)
+from azselfplay.diagnostics.doctor.service import ServiceFacts, service_findings
 from azselfplay.host import config
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.folders import compiled_code_folder

@@ -1,6 +1,6 @@
 """Helpers for tests of the doctor's findings, and the figures of a healthy server."""
 
-from azselfplay.diagnostics.doctor.service import Finding, Level
+from azselfplay.diagnostics.doctor.findings import Finding, Level
 
 FIGURES = {"evaluators": 1, "evals_per_s": 5.0, "weights_version": 3, "sessions": {"trainer": 1}}
 

@@ -7,20 +7,9 @@ from pathlib import Path
 import pytest
 from doctor_faults import FIGURES, faults
 
+from azselfplay.diagnostics.doctor.findings import Level, as_json, as_text, exit_status, fault, ok, warning
 from azselfplay.diagnostics.doctor.machine import GB, Folder, Machine, Needs, look_at, machine_findings
-from azselfplay.diagnostics.doctor.service import (
-    Level,
-    PortFacts,
-    ServiceFacts,
-    as_json,
-    as_text,
-    exit_status,
-    fault,
-    figure_findings,
-    ok,
-    service_findings,
-    warning,
-)
+from azselfplay.diagnostics.doctor.service import PortFacts, ServiceFacts, figure_findings, service_findings
 from azselfplay.host.exits import Exit
 from azselfplay.host.hardware import Gpus
 from protocol.messages import Goodbye, Welcome

@@ -7,8 +7,8 @@ import pytest
 from doctor_faults import faults
 from small_disk import small_disk
 
+from azselfplay.diagnostics.doctor.findings import Finding, Level
 from azselfplay.diagnostics.doctor.machine import probe_folder
-from azselfplay.diagnostics.doctor.service import Finding, Level
 from azselfplay.host.folders import compiled_code_folder
 from azselfplay.host.runs import RunFolder, is_locked
 from azselfplay.store.sqlite import Store

@@ -18,8 +18,9 @@ from front_bench import running_front
 from locked_door import CLIENT, SERVER, STRANGER, locked_door
 from msgspec import structs
 
+from azselfplay.diagnostics.doctor.findings import Finding, Level
 from azselfplay.diagnostics.doctor.probe import probe
-from azselfplay.diagnostics.doctor.service import Finding, Level, service_findings
+from azselfplay.diagnostics.doctor.service import service_findings
 from azselfplay.host.exits import EXTRAS, Exit, Fatal
 from azselfplay.host.ports import Address, parse_address
 from azselfplay.lab.report.status_command import of_server

@@ -10,7 +10,8 @@ import pytest
 from front_bench import PATIENCE, Bench, Peer, inside, publish, random_leaves, running_front
 from safetensors.numpy import load, save
 
-from azselfplay.diagnostics.doctor.service import Level, figure_findings
+from azselfplay.diagnostics.doctor.findings import Level
+from azselfplay.diagnostics.doctor.service import figure_findings
 from azselfplay.games import get_game
 from azselfplay.host.aio import first_cause
 from azselfplay.host.exits import Exit, Fatal

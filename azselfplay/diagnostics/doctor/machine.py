@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from azselfplay.diagnostics.doctor.service import Finding, fault, ok, warning
+from azselfplay.diagnostics.doctor.findings import Finding, fault, ok, warning
 from azselfplay.host.exits import is_installed
 from azselfplay.host.hardware import Gpus, memory_left, usable_cores
 from azselfplay.host.processes import gpus_of_torch

@@ -1,23 +1,18 @@
-"""`azclient doctor` and `azserver doctor`: find out why a part does not work, and say what to do about it.
-
-`machine` and `probe` gather facts. Pure functions turn facts into findings: `machine` has those for the
-machine, this module those for a server as its peers see it. docs/troubleshooting.md lists all checks. `azplay
-status` shows the findings about a run's health; a doctor also says why a server cannot be reached.
+"""Findings about a server, as its peers see it: why it does not work, and what to do about it. `azplay
+status` shows those about a run's health; a doctor also says why a server cannot be reached.
 """
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from enum import StrEnum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from azselfplay.diagnostics.advice import ADVICE, link_to
-from azselfplay.host.exits import Exit
+from azselfplay.diagnostics.doctor.findings import Finding, fault, ok, warning
 from azselfplay.host.ports import UNKNOWN_NAME
-from azselfplay.host.view import aligned, trainer_of
+from azselfplay.host.view import trainer_of
 from protocol.errors import Code
 from protocol.messages import PROTOCOL_VERSION, Goodbye, Welcome
 
@@ -28,85 +23,6 @@ STARTING_SECONDS = 90.0
 """Seconds after azserver's start during which its evaluators may still be loading torch and the network."""
 
 WRONG_PROTOCOL = (Code.PROTOCOL_TOO_OLD, Code.PROTOCOL_TOO_NEW)
-
-
-# ---- Settings of the doctors ---------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class DoctorOptions:
-    """How a doctor checks, besides the settings of what it checks."""
-
-    json: bool = False
-    """Print JSON, for scripts."""
-
-
-# ---- The result of one check, and how results are shown ------------------------------------------
-
-
-class Level(StrEnum):
-    OK = "ok"
-    WARNING = "warning"
-    """It works, but not as well as it could, or not for long."""
-    FAULT = "fault"
-    """It does not work."""
-
-
-_NAMES = {Level.OK: "ok", Level.WARNING: "WARNING", Level.FAULT: "FAULT"}
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What a check has found."""
-
-    check: str
-    level: Level
-    found: str
-    todo: str = ""
-    """What to do about it; empty if all is well."""
-
-
-def ok(check: str, found: str) -> Finding:
-    return Finding(check, Level.OK, found)
-
-
-def warning(check: str, found: str, todo: str) -> Finding:
-    return Finding(check, Level.WARNING, found, todo)
-
-
-def fault(check: str, found: str, todo: str) -> Finding:
-    return Finding(check, Level.FAULT, found, todo)
-
-
-def exit_status(findings: Iterable[Finding]) -> Exit:
-    """Return FOUND if there is a fault, else OK; warnings do not count."""
-    return Exit.FOUND if any(one.level is Level.FAULT for one in findings) else Exit.OK
-
-
-def as_json(findings: Sequence[Finding]) -> str:
-    """Return one JSON object: `findings`, and the number of findings of each level."""
-    counts = {level.value: sum(one.level is level for one in findings) for level in Level}
-    return json.dumps({**counts, "findings": [asdict(one) for one in findings]}, indent=1)
-
-
-def as_text(findings: Sequence[Finding]) -> str:
-    """Return a table, then what to do (the most serious findings first), then a summary line."""
-    rows = [(_NAMES[one.level], one.check, one.found) for one in findings]
-    lines = [aligned([("", "check", "found"), *rows], left=3)]
-    for level in (Level.FAULT, Level.WARNING):
-        found = [one for one in findings if one.level is level]
-        lines += [f"\n{_NAMES[level]} {one.check}: {one.found}\n  {one.todo}" for one in found]
-    faults, warnings = (sum(one.level is level for one in findings) for level in (Level.FAULT, Level.WARNING))
-    return "\n".join([*lines, f"\n{len(findings)} checks; faults: {faults}, warnings: {warnings}"])
-
-
-def printed(findings: Sequence[Finding], *, json: bool) -> int:
-    """Print the findings, and return the exit status."""
-    print(as_json(findings) if json else as_text(findings))
-    return int(exit_status(findings))
-
-
-# ---- A server -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

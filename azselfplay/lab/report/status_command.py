@@ -12,7 +12,8 @@ from typing import Any
 from tyro.conf import Positional
 
 from azselfplay.diagnostics.advice import is_warning, with_advice
-from azselfplay.diagnostics.doctor.service import Level, figure_findings, is_starting, service_findings
+from azselfplay.diagnostics.doctor.findings import Level
+from azselfplay.diagnostics.doctor.service import figure_findings, is_starting, service_findings
 from azselfplay.host.config import load
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.ports import DEFAULT_PORT, Address, parse_address
