@@ -1,9 +1,9 @@
 """Players that need no other program: networks, solvers, endgame tables, blends with random moves.
 
 `NetPlayer` searches with a network; its tree follows the game. A `ThinkingPlayer` is one function from the
-game to a move. `play.kernel_players` has functions that search without a network; `solver` and `tablebase`
-here look up known results of a game (`games.knowledge`). Slow functions run in a thread pool with one thread
-per core, because jitted code releases the interpreter lock.
+game to a move. `play.kernel_players` and `play.rollouts` have functions that search without a network;
+`solver` and `tablebase` here look up known results of a game (`games.knowledge`). Slow functions run in a
+thread pool with one thread per core, because jitted code releases the interpreter lock.
 """
 # ruff: noqa: ARG002
 

@@ -3,8 +3,8 @@
 A `Player` plays any number of games at once. For each game it returns a `Seat`; the match asks the seat for
 one move after the other, and the seat answers with an action. This module needs no numpy, so that `--help`
 can list the kinds of players quickly. `play.players` makes a player from its text; the players themselves are
-in `play.builtin_players` (networks, solvers, blends), `play.kernel_players` (searches without a network) and
-`play.engine_player` (other programs).
+in `play.builtin_players` (networks, solvers, blends), `play.kernel_players` and `play.rollouts` (searches
+without a network), and `play.engine_player` (other programs).
 """
 
 from __future__ import annotations

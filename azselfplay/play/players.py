@@ -63,7 +63,8 @@ def make_player(spec: str, game: Game, *, device: str = "cpu", threads: int = 0,
 
 def _thinking_player(spec: str, kind: str, rest: str, game: Game) -> Player:
     from azselfplay.play.builtin_players import ThinkingPlayer, solver_think, tablebase_think
-    from azselfplay.play.kernel_players import alphabeta_think, greedy_think, random_think, rollout_think
+    from azselfplay.play.kernel_players import alphabeta_think, greedy_think, random_think
+    from azselfplay.play.rollouts import rollout_think
 
     if kind == "alphabeta":
         return ThinkingPlayer(spec, alphabeta_think(game, _number(spec, rest, 0, MAX_DEPTH)))
