@@ -108,7 +108,7 @@ class Lesson:
 
 
 @dataclass(frozen=True)
-class Signs:
+class Evidence:
     """The data in which alerts are found."""
 
     game: Game
@@ -137,7 +137,7 @@ class Signs:
         return self.stretches[-1] if self.stretches else Stretch()
 
 
-Check = Callable[[Signs], str]
+Check = Callable[[Evidence], str]
 """What was seen, with numbers; "" if there is nothing to report."""
 CHECKS: dict[str, Check] = {}
 """Checks by the name of their alert, in the order of their definitions below: the most serious first."""
@@ -154,12 +154,12 @@ def alert(name: str) -> Callable[[Check], Check]:
     return register
 
 
-def find_alerts(signs: Signs) -> dict[str, str]:
+def find_alerts(evidence: Evidence) -> dict[str, str]:
     """Return what was seen, with numbers, by the name of the alert; the most serious first."""
-    if signs.step is not None and signs.step < LEAST_STEPS:
+    if evidence.step is not None and evidence.step < LEAST_STEPS:
         return {}
     # Untrained weights play at random: their games show every sign of a run that does not learn.
-    judged = replace(signs, stretches=[one for one in signs.stretches if is_judged(one)])
+    judged = replace(evidence, stretches=[one for one in evidence.stretches if is_judged(one)])
     return {name: seen for name, check in CHECKS.items() if (seen := check(judged))}
 
 
@@ -170,34 +170,34 @@ def is_judged(stretch: Stretch) -> bool:
 
 
 @alert("draw collapse")
-def draw_collapse(signs: Signs) -> str:
-    recent = signs.stretches[-IN_A_ROW:]
+def draw_collapse(evidence: Evidence) -> str:
+    recent = evidence.stretches[-IN_A_ROW:]
     collapsed = len(recent) == IN_A_ROW and all(stretch.draw_share > DRAWS for stretch in recent)
-    if signs.game.few_positions or not collapsed:
+    if evidence.game.few_positions or not collapsed:
         return ""
     # The least share so far shows whether the run was ever better.
-    least = min(stretch.draw_share for stretch in signs.stretches)
+    least = min(stretch.draw_share for stretch in evidence.stretches)
     draws = ", ".join(f"{stretch.draw_share:.0%}" for stretch in recent)
     return f"{draws} draws in the last {IN_A_ROW} stretches (least so far {least:.0%}; limit {DRAWS:.0%})"
 
 
 @alert("value says draw")
-def says_draw(signs: Signs) -> str:
-    losses = [lesson.value_loss for lesson in signs.lessons[-IN_A_ROW:]]
+def says_draw(evidence: Evidence) -> str:
+    losses = [lesson.value_loss for lesson in evidence.lessons[-IN_A_ROW:]]
     too_good = len(losses) == IN_A_ROW and max(losses) < DRAWN_LOSS
-    draws = signs.newest.draw_share
+    draws = evidence.newest.draw_share
     # The loss of a tanh head is a mean square, and small wherever most games are drawn.
-    if signs.game.few_positions or draws <= DRAWS or not too_good or signs.network.endswith("tanh"):
+    if evidence.game.few_positions or draws <= DRAWS or not too_good or evidence.network.endswith("tanh"):
         return ""
     return f"value loss {max(losses):.2f} (limit {DRAWN_LOSS}; a guess: 1.10), {draws:.0%} draws"
 
 
 @alert("search without effect")
-def no_effect(signs: Signs) -> str:
-    recent = signs.stretches[-IN_A_ROW:]
+def no_effect(evidence: Evidence) -> str:
+    recent = evidence.stretches[-IN_A_ROW:]
     # Clients of other projects may not report the KL divergence.
     known = [kl for stretch in recent if (kl := stretch.roots.means()["kl"]) is not None]
-    if signs.game.few_positions or len(known) < IN_A_ROW or max(known) >= NO_EFFECT:
+    if evidence.game.few_positions or len(known) < IN_A_ROW or max(known) >= NO_EFFECT:
         return ""
     kls, newest = ", ".join(f"{kl:.3f}" for kl in known), recent[-1].roots.means()
     moves, differs = newest["moves"] or 0.0, newest["differs"] or 0.0
@@ -208,34 +208,34 @@ def no_effect(signs: Signs) -> str:
 
 
 @alert("repetitions")
-def repetitions(signs: Signs) -> str:
+def repetitions(evidence: Evidence) -> str:
     # The reasons of chess and shogi.
-    share = signs.newest.share("threefold_repetition") + signs.newest.share("repetition")
+    share = evidence.newest.share("threefold_repetition") + evidence.newest.share("repetition")
     if share <= REPEATED:
         return ""
     return f"{share:.0%} of the newest games end by repetition (limit {REPEATED:.0%})"
 
 
 @alert("short draws")
-def short_draws(signs: Signs) -> str:
+def short_draws(evidence: Evidence) -> str:
     # 0 if the game defines no limit; then no game is shorter.
-    limit, newest = signs.game.played_out_plies, signs.newest
+    limit, newest = evidence.game.played_out_plies, evidence.newest
     if newest.mean_plies >= limit or newest.draw_share <= DRAWS:
         return ""
     return f"newest games: {newest.mean_plies:.0f} plies on average, {newest.draw_share:.0%} draws"
 
 
 @alert("games cut off")
-def capped(signs: Signs) -> str:
-    share = signs.newest.share(PLY_CAP)
+def capped(evidence: Evidence) -> str:
+    share = evidence.newest.share(PLY_CAP)
     if share <= CAPPED:
         return ""
     return f"{share:.0%} of the newest games reach the cap on their length (limit {CAPPED:.0%})"
 
 
 @alert("values too sure")
-def saturated(signs: Signs) -> str:
-    newest = signs.newest
+def saturated(evidence: Evidence) -> str:
+    newest = evidence.newest
     # Certain values alone are no fault: a good network is certain about decided games.
     if newest.saturated_share <= SATURATED_VALUES or newest.wrong_share <= WRONG_VALUES:
         return ""
@@ -246,32 +246,31 @@ def saturated(signs: Signs) -> str:
 
 
 @alert("old weights")
-def stale(signs: Signs) -> str:
-    if signs.lag is None or signs.lag <= LAG:
+def stale(evidence: Evidence) -> str:
+    if evidence.lag is None or evidence.lag <= LAG:
         return ""
-    return f"newest games are {signs.lag:.0f} weights versions behind (limit {LAG:.0f})"
+    return f"newest games are {evidence.lag:.0f} weights versions behind (limit {LAG:.0f})"
 
 
 @alert("disk fills")
-def disk_fills(signs: Signs) -> str:
-    if signs.disk_hours is None or signs.disk_hours >= DISK_HOURS:
+def disk_fills(evidence: Evidence) -> str:
+    if evidence.disk_hours is None or evidence.disk_hours >= DISK_HOURS:
         return ""
-    return f"the games that come now fill the disk in {signs.disk_hours:.1f} hours"
+    return f"the games that come now fill the disk in {evidence.disk_hours:.1f} hours"
 
 
 @alert("training too slow")
-def too_slow(signs: Signs) -> str:
-    if signs.training_share is None or signs.training_share >= BEHIND:
+def too_slow(evidence: Evidence) -> str:
+    if evidence.training_share is None or evidence.training_share >= BEHIND:
         return ""
-    return (
-        f"{signs.training_share:.0%} of the samples for the last hour's games were made (limit {BEHIND:.0%})"
-    )
+    share = f"{evidence.training_share:.0%} of the samples for the last hour's games were made"
+    return f"{share} (limit {BEHIND:.0%})"
 
 
 @alert("memorising")
-def memorising(signs: Signs) -> str:
-    lessons = list(signs.lessons)
-    if signs.game.few_positions or len(lessons) < 2 * IN_A_ROW:
+def memorising(evidence: Evidence) -> str:
+    lessons = list(evidence.lessons)
+    if evidence.game.few_positions or len(lessons) < 2 * IN_A_ROW:
         return ""
     # Compare the newest figures with all earlier ones.
     before, now = lessons[:-IN_A_ROW], lessons[-IN_A_ROW:]
@@ -299,9 +298,8 @@ def memorising(signs: Signs) -> str:
             seen = f"value loss {gap:.2f} higher on games never trained on"
     if not seen:
         return ""
-    reuse = (
-        "" if signs.samples_per_position is None else f", {signs.samples_per_position:.1f} samples a position"
-    )
+    often = evidence.samples_per_position
+    reuse = "" if often is None else f", {often:.1f} samples a position"
     return f"{seen}, value loss {value_was:.2f} -> {value_is:.2f}{reuse}"
 
 
@@ -312,7 +310,7 @@ class Watch:
     """Recent games and training figures."""
 
     def __init__(self, game: Game, games_per_stretch: int = STRETCH, network: str = "") -> None:
-        """`network`: see `Signs`."""
+        """`network`: see `Evidence`."""
         self._game, self._network = game, network
         self._size = games_per_stretch
         self._movers = Movers(game)
@@ -353,7 +351,7 @@ class Watch:
         logged.
 
         figures: the trainer's figures, with the keys of docs/protocol.md. disk_hours, training_share: see
-        `Signs`.
+        `Evidence`.
         """
         # Keep one lesson per LESSON_STEPS steps, so that the lessons span enough of the training to be
         # compared.
@@ -362,11 +360,11 @@ class Watch:
             policy, entropy, value = (figures[n] for n in ("policy_loss", "policy_entropy", "value_loss"))
             held_out = figures.get("held_out_value_loss")
             self._lessons.append(Lesson(figures["step"], policy, entropy, value, held_out))
-        signs = Signs(
+        evidence = Evidence(
             self._game, list(self._stretches), list(self._lessons), self.lag,
             figures["samples_per_position"], training_share, disk_hours, figures["step"], self._network,
         )  # fmt: skip
-        found = {name: f"{name}: {seen}" for name, seen in find_alerts(signs).items()}
+        found = {name: f"{name}: {seen}" for name, seen in find_alerts(evidence).items()}
         for name, text in found.items():
             # An alert is logged once, not at each call.
             if name not in self._active:

@@ -25,7 +25,7 @@ Planes = npt.NDArray[np.uint8]
 
 STEP, EDGE, NAMED_EDGE = 44, 2, 20
 """Pixels: a cell, and the margin around the board, without and with names of columns and rows."""
-LONGEST = 4
+MOST_CELL_CHARACTERS = 4
 """Longest text of a move that is written into its cell."""
 MOST_MEN = 4
 """Most men drawn on one cell."""
@@ -221,7 +221,7 @@ def moves_by_cell(game: Game, state: State) -> dict[int, str]:
         for action, cells in by_cell.items()
         if len(cells) == 1 and counts[cells] == 1
     }
-    return {cell: text for cell, text in texts.items() if len(text) <= LONGEST}
+    return {cell: text for cell, text in texts.items() if len(text) <= MOST_CELL_CHARACTERS}
 
 
 def cell_of(game: Game, action: int) -> int | None:

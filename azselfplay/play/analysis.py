@@ -23,7 +23,7 @@ from azselfplay.games.knowledge import knowledge_of
 from azselfplay.games.names import nearest
 from azselfplay.games.spec import LONGEST_MOVE, Game, State, outcome_for_first_player
 from azselfplay.host.aio import Stop, unless_stopped
-from azselfplay.play.driver import Input, Line, Output, in_thread
+from azselfplay.play.driver import Input, InputLine, Output, in_thread
 from azselfplay.play.syzygy import Tables
 from azselfplay.search.evaluator import BadEvaluation, Evaluations, Evaluator, evaluate
 from azselfplay.search.forest import Forest
@@ -47,7 +47,7 @@ BATCHES_IN_FLIGHT = 3
 MAX_TREE_BYTES = 1 << 30
 """Limit on the memory of all trees together. In chess it is enough for 1.5 million simulations."""
 
-MAX_LINE = 256 * 1024
+MOST_LINE_BYTES = 256 * 1024
 """Most bytes in a line."""
 
 MAX_MOVES = 4096
@@ -105,7 +105,7 @@ class Service:
 
         `stop.finishing` ends the reading. Raises OSError when the output cannot be written.
         """
-        lines = Input(source, MAX_LINE)
+        lines = Input(source, MOST_LINE_BYTES)
         try:
             async with asyncio.TaskGroup() as group:
                 # The writer is in the outer group, because answers are written until the last position has
@@ -123,7 +123,7 @@ class Service:
         except* BrokenPipeError:
             pass
 
-    async def _accept(self, line: Line, positions: asyncio.TaskGroup) -> None:
+    async def _accept(self, line: InputLine, positions: asyncio.TaskGroup) -> None:
         try:
             request = parse(line, self._simulations)
         except BadRequest as error:
@@ -212,7 +212,7 @@ def parse(line: bytes | None, simulations: int) -> AnalysisRequest:
     `simulations` is for lines without a number of their own.
     """
     if line is None:
-        raise BadRequest(f"the line is longer than {MAX_LINE} bytes")
+        raise BadRequest(f"the line is longer than {MOST_LINE_BYTES} bytes")
     try:
         fields = msgspec.json.decode(line)
     # Deeply nested brackets raise RecursionError.

@@ -110,7 +110,7 @@ def serve(make: Callable[[], Engine], settings: EngineConfig, first: Sequence[Or
     async def main(stop: aio.Stop) -> None:
         say = partial(print, flush=True)
         driver = Driver(make(), lambda wanted: prepare(wanted, settings.seed, settings.runs), say, stop)
-        await driver.run(Input(sys.stdin.fileno(), LONGEST_LINE), first)
+        await driver.run(Input(sys.stdin.fileno(), MOST_LINE_BYTES), first)
 
     def run() -> int:
         aio.run(main)
@@ -163,7 +163,7 @@ def prepare(setup: Setup, seed: int, runs: Path = RUNS) -> Thinker:
     return thinker
 
 
-LONGEST_LINE = 1 << 16
+MOST_LINE_BYTES = 1 << 16
 """Most bytes in a line; the moves of the longest games take a tenth of it."""
 
 PREPARING: set[Future[Any]] = set()
@@ -343,7 +343,7 @@ def leave_if_preparing(code: int) -> None:
         leave_at_once(code)
 
 
-Line = bytes | None
+InputLine = bytes | None
 """A line without its newline; None for a line over the limit, which was dropped."""
 
 CHUNK = 64 * 1024
@@ -358,19 +358,19 @@ class LineSplitter:
         self._partial = b""
         self._is_first = True
 
-    def feed(self, data: bytes) -> list[Line]:
+    def feed(self, data: bytes) -> list[InputLine]:
         """Return the lines that `data` completes, without their newlines."""
         # The last piece waits for its newline.
         *ended, begun = (self._partial + data).split(b"\n")
         # One byte more than the limit tells that a line is too long; the rest of it costs no memory.
         self._partial = begun[: self._limit + 1]
-        lines: list[Line] = [line if len(line) <= self._limit else None for line in ended]
+        lines: list[InputLine] = [line if len(line) <= self._limit else None for line in ended]
         if lines and self._is_first:
             lines[0] = lines[0] and lines[0].removeprefix(codecs.BOM_UTF8)  # some Windows programs write one
             self._is_first = False
         return lines
 
-    def finish(self) -> list[Line]:
+    def finish(self) -> list[InputLine]:
         """Return the last line, if the stream ended without a newline."""
         return self.feed(b"\n") if self._partial else []
 
@@ -384,13 +384,13 @@ class Input:
         self._thread = DaemonThread("stdin")
         self._has_ended = False
 
-    async def lines(self) -> list[Line] | None:
+    async def lines(self) -> list[InputLine] | None:
         """Return the next lines, together; None at the end of the stream.
 
         Input is read only on request: an unread chunk stays in the pipe and slows the writer down. If this
         call is cancelled, data that the thread reads afterwards is lost.
         """
-        lines: list[Line] = []
+        lines: list[InputLine] = []
         while not (lines or self._has_ended):
             try:
                 # `read` returns the data that is available: one line typed by a person, or a chunk of a file.

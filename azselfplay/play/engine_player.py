@@ -2,7 +2,7 @@
 game.
 
 A process is reused for the next game. An engine that fails (dies, does not answer, plays an illegal move)
-loses its game; its process is killed, and the next game gets a new one. A `Connection`
+loses its game; its process is killed, and the next game gets a new one. An `EngineConnection`
 (`play.engine_protocols`) covers the differences between UCI, USI and GTP. This module has the spec, the seat
 with its time-outs, and a process that speaks in lines.
 """
@@ -41,7 +41,7 @@ and GRACE_SECONDS."""
 DEBIANS_GAMES = "/usr/games"
 """Where Debian installs engines, which is not on everyone's path."""
 
-LONGEST_LINE = 1 << 20
+MOST_LINE_BYTES = 1 << 20
 """Most bytes in a line."""
 
 DIED = "the engine has ended: its process died"
@@ -108,7 +108,7 @@ class EngineError(Exception):
     """An engine broke the rules of its protocol, or has ended."""
 
 
-class Connection(Protocol):
+class EngineConnection(Protocol):
     """One engine process. Raises EngineError, OSError or ValueError when it fails."""
 
     process: LineProcess
@@ -124,7 +124,7 @@ class Connection(Protocol):
         """Return the engine's move in the game that was begun last. Raises PlayerResigned if it resigns."""
 
 
-Connect = Callable[[EngineSpec], Awaitable[Connection]]
+Connect = Callable[[EngineSpec], Awaitable[EngineConnection]]
 """Starts a process and waits until it is ready; leaves no process behind when it fails or is cancelled."""
 
 
@@ -135,7 +135,7 @@ class EnginePlayer(Player):
         self.name = name
         self.spec = spec
         self._connect = connect
-        self._idle: list[Connection] = []
+        self._idle: list[EngineConnection] = []
 
     async def sit_down(self, seed: int) -> Seat:
         """Return a seat with an engine of its own. Raises PlayerFailed if none starts."""
@@ -149,14 +149,14 @@ class EnginePlayer(Player):
         except PlayerFailed as error:
             raise Fatal(f"{error}; try the command and its options by hand", Exit.CONFIG) from error
 
-    async def _start(self) -> Connection:
+    async def _start(self) -> EngineConnection:
         try:
             async with aio.patience(max(START_SECONDS, self.spec.timeout)):
                 return await self._connect(self.spec)
         except (TimeoutError, OSError, EngineError) as error:
             raise PlayerFailed(f"{self.name} did not start: {str(error) or 'it says nothing'}") from error
 
-    def give_back(self, connection: Connection) -> None:
+    def give_back(self, connection: EngineConnection) -> None:
         """Take back an engine after its game, so that it can play another one."""
         self._idle.append(connection)
 
@@ -165,7 +165,7 @@ class EnginePlayer(Player):
         # The list is emptied first, so that a second call, after an interruption, does not end engines twice.
         engines, self._idle = self._idle, []
 
-        async def end(connection: Connection) -> None:
+        async def end(connection: EngineConnection) -> None:
             with contextlib.suppress(TimeoutError, OSError, EngineError):
                 async with asyncio.timeout(GRACE_SECONDS):
                     await connection.process.quit()
@@ -180,9 +180,9 @@ class EnginePlayer(Player):
 class EngineSeat(Seat):
     """One game with one engine process."""
 
-    def __init__(self, player: EnginePlayer, connection: Connection, seed: int) -> None:
+    def __init__(self, player: EnginePlayer, connection: EngineConnection, seed: int) -> None:
         self._player = player
-        self._connection: Connection | None = connection
+        self._connection: EngineConnection | None = connection
         self._seed = seed
 
     async def be_ready(self, game_history: GameHistory) -> None:
@@ -194,7 +194,7 @@ class EngineSeat(Seat):
         patience = PATIENCE_SECONDS if spec.movetime is None else spec.movetime + GRACE_SECONDS
         return await self._answer(lambda engine: engine.choose(game_history), spec.timeout or patience)
 
-    async def _answer(self, ask: Callable[[Connection], Awaitable[T]], patience: float) -> T:
+    async def _answer(self, ask: Callable[[EngineConnection], Awaitable[T]], patience: float) -> T:
         """Return the engine's answer within `patience` seconds. Otherwise kills the engine and raises
         PlayerFailed."""
         if self._connection is None:
@@ -245,7 +245,7 @@ class LineProcess:
         """Start a process. Raises OSError if it cannot be run."""
         loop = asyncio.get_running_loop()
         transport, streams = await loop.subprocess_exec(
-            lambda: SubprocessStreamProtocol(LONGEST_LINE, loop),
+            lambda: SubprocessStreamProtocol(MOST_LINE_BYTES, loop),
             *command,
             stderr=DEVNULL,
             # Ctrl-C in the terminal must reach only us: we may play its games to their end.
@@ -267,7 +267,7 @@ class LineProcess:
         try:
             read = await self._output.readline()
         except ValueError as error:
-            raise EngineError(f"a line of more than {LONGEST_LINE} bytes") from error
+            raise EngineError(f"a line of more than {MOST_LINE_BYTES} bytes") from error
         if not read:
             raise EngineError(DIED)
         return read.decode(errors="replace").rstrip("\r\n")
@@ -276,7 +276,7 @@ class LineProcess:
         """Ask the engine to end, and wait until it has. Its remaining output is dropped."""
         await self.send("quit")
         # A full pipe would keep the process from ending.
-        while await self._output.read(LONGEST_LINE):
+        while await self._output.read(MOST_LINE_BYTES):
             pass
         await self._process.wait()
 

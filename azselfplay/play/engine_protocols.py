@@ -1,7 +1,7 @@
 """UCI, USI and GTP as spoken to other programs' engines: chess, shogi, Go.
 
-Each protocol is a `Connection` to one process, with which it exchanges lines. An engine without any limit
-would think forever, so it gets USUAL_NODES if the protocol can count nodes.
+Each protocol is an `EngineConnection` to one process, with which it exchanges lines. An engine without any
+limit would think forever, so it gets USUAL_NODES if the protocol can count nodes.
 """
 # ruff: noqa: ARG002
 
@@ -13,7 +13,7 @@ from functools import partial
 from azselfplay.games.game_history import GameHistory
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.play.engine_player import (
-    Connection,
+    EngineConnection,
     EngineError,
     EnginePlayer,
     EngineSpec,
@@ -46,11 +46,11 @@ def engine_player(name: str, kind: str, text: str) -> EnginePlayer:
     return EnginePlayer(name, spec, partial(connect, kind))
 
 
-async def connect(kind: str, spec: EngineSpec) -> Connection:
+async def connect(kind: str, spec: EngineSpec) -> EngineConnection:
     """Start an engine and set its options. If this fails or is cancelled, no process is left behind. Raises
     EngineError or OSError."""
     process = await LineProcess.start(spec.command)
-    connection: Connection
+    connection: EngineConnection
     connection = GtpConnection(spec, process) if kind == "gtp" else UciConnection(spec, process, kind)
     try:
         await connection.begin()

@@ -254,7 +254,7 @@ FIXED: Mapping[str, Any] = {
 }
 """Rules that are the same in all supported rule sets."""
 
-LONGEST = 1000
+MOST_JSON_CHARACTERS = 1000
 """Most characters in a JSON object."""
 
 
@@ -270,7 +270,7 @@ def changes_in(text: str) -> dict[str, Any]:
     if text.startswith("{"):
         # The length bounds the parser's work; deep nesting raises RecursionError.
         try:
-            wanted = json.loads(text) if len(text) <= LONGEST else None
+            wanted = json.loads(text) if len(text) <= MOST_JSON_CHARACTERS else None
         except (ValueError, RecursionError):
             wanted = None
         if not isinstance(wanted, dict):

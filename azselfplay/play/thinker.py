@@ -34,7 +34,7 @@ from azselfplay.search.result import Candidates
 from azselfplay.search.settings import FOR_EVALUATION, resolve
 from protocol.settings import MAX_SIMULATIONS, SelfPlaySettings, changed
 
-MOST_PLIES = 6_000
+MOST_MOVES = 6_000
 """Most moves of one game. The longest tournament game of chess had 538 half-moves."""
 
 
@@ -43,8 +43,8 @@ class OpenGame(GameHistory):
 
     def play(self, action: int) -> None:
         """Play an action. Raises ValueError if it is not legal, or the game is too long."""
-        if self.ply >= MOST_PLIES:
-            raise ValueError(f"a game has at most {MOST_PLIES} moves here")
+        if self.ply >= MOST_MOVES:
+            raise ValueError(f"a game has at most {MOST_MOVES} moves here")
         # Moves are legal even if the rules have ended the game: a controller may go on after a repetition.
         if action not in self.legal_actions():
             raise ValueError(f"action {action} is not legal here")
@@ -56,8 +56,8 @@ class OpenGame(GameHistory):
         del self.actions[ply:]
 
 
-MAX_PLIES = 10_000
-"""Longer than in self-play, because the controller decides when a game is over."""
+NO_PLY_CAP = 10_000
+"""More plies than a game here can have, because the controller decides when it is over."""
 
 ROOT_GRACE = 0.03
 """Seconds that the root's evaluation may take beyond the time limit, because no move is known without it. A
@@ -114,7 +114,7 @@ class Thinker:
         moves that are searched at the root."""
         self.net = net
         self.game = game or net.game
-        changes = {"search.simulations": MAX_SIMULATIONS, "history": net.history, "max_plies": MAX_PLIES}
+        changes = {"search.simulations": MAX_SIMULATIONS, "history": net.history, "max_plies": NO_PLY_CAP}
         self._evaluator = net.evaluator
         self._tables = tables
         self._rng = np.random.default_rng(seed)
@@ -299,7 +299,7 @@ def as_written(game: Game, request: Request) -> Game:
     return game if text is None else replace(game, notation=replace(game.notation, action_to_text=text))
 
 
-LONGEST_LINE = 64
+MOST_PV_MOVES = 64
 """Most moves of a principal variation that are reported."""
 
 
@@ -325,7 +325,7 @@ def line_of_play(tree: ParallelTree, game: Game, index: int) -> tuple[str, ...]:
     """Return the principal variation that begins with root edge `index`."""
     state, node = tree.state.copy(), 0
     moves: list[str] = []
-    while len(moves) < LONGEST_LINE:
+    while len(moves) < MOST_PV_MOVES:
         edge = tree.edges_of(node)[index]
         moves.append(game.notation.action_to_text(state, int(edge["action"])))
         child = np.zeros_like(state)

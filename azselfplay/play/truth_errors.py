@@ -19,6 +19,7 @@ from azselfplay.games.knowledge import BadTruth, Row, Solution, knowledge_of
 from azselfplay.games.spec import Game, outcome_for_first_player
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.view import aligned
+from azselfplay.play.analysis import BATCHES_IN_FLIGHT
 from azselfplay.play.builtin_players import solved_games
 from azselfplay.play.nets import LoadedNet, search_name
 from azselfplay.play.openings import Opening
@@ -171,16 +172,11 @@ def play_whole_tree(game: Game, played: Mapping[bytes, int], *, first: bool) -> 
     return TreeResult(won + drawn + lost, won, drawn, lost)
 
 
-IN_FLIGHT_BATCHES = 3
-"""Positions in flight, in batches of the network's best size: while one batch is computed, the next one
-fills."""
-
-
 async def chosen_actions(
     net: LoadedNet, rows: Sequence[Row], simulations: int, settings: SelfPlaySettings = FOR_EVALUATION
 ) -> list[int]:
     """Return the action played in every row; 0 simulations means the raw policy. Each row gets a new tree."""
-    most = max(64, IN_FLIGHT_BATCHES * net.target_rows)
+    most = max(64, BATCHES_IN_FLIGHT * net.target_rows)
     forest = Forest(net.game, net.resolved(settings, simulations), min(most, len(rows)), network=net.own)
     pool = SearchPool(forest, net.evaluator)
     # Use as many trees as keep the device's batches full; more would only take memory.

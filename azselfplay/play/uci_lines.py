@@ -361,10 +361,10 @@ class LastPosition:
     def set(self, position: Position) -> None:
         """Set a position. Raises ValueError, and keeps the old one, if it is impossible or a move is not
         legal."""
-        from azselfplay.play.thinker import MOST_PLIES
+        from azselfplay.play.thinker import MOST_MOVES
 
-        if len(position.moves) > MOST_PLIES:
-            raise ValueError(f"a game of {len(position.moves)} moves; at most {MOST_PLIES} are taken")
+        if len(position.moves) > MOST_MOVES:
+            raise ValueError(f"a game of {len(position.moves)} moves; at most {MOST_MOVES} are taken")
         # A GUI sends all moves each time, and replaying hundreds of moves would cost time on the clock.
         known = len(self._moves)
         if position.start == self.game_history.start and position.moves[:known] == self._moves:

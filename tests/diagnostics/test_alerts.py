@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from azselfplay.diagnostics.advice import ADVICE, with_advice
-from azselfplay.diagnostics.alerts import Lesson, Signs, find_alerts
+from azselfplay.diagnostics.alerts import Evidence, Lesson, find_alerts
 from azselfplay.diagnostics.stretches import RootSums, Stretch
 from azselfplay.games import get_game
 from bench.random_games import random_game
@@ -21,7 +21,7 @@ def stretch(draws: float = 0.2, *, games: int = 100, plies: int = 80, **reasons:
 
 
 def names(*stretches: Stretch, game: str = "chess", **more: object) -> list[str]:
-    return list(find_alerts(Signs(get_game(game), stretches, **more)))  # type: ignore[arg-type]
+    return list(find_alerts(Evidence(get_game(game), stretches, **more)))  # type: ignore[arg-type]
 
 
 def test_a_healthy_run_and_one_that_has_just_begun_have_no_alert() -> None:
@@ -47,7 +47,7 @@ def test_a_value_that_only_says_draw_is_told_from_one_that_knows_results() -> No
 
 
 def test_an_alert_says_what_was_seen_and_what_to_change() -> None:
-    found = find_alerts(Signs(CHESS, [stretch(share) for share in (0.1, 0.7, 0.8, 0.9)]))
+    found = find_alerts(Evidence(CHESS, [stretch(share) for share in (0.1, 0.7, 0.8, 0.9)]))
     seen = "70%, 80%, 90% draws in the last 3 stretches (least so far 10%; limit 60%)"
     assert found == {"draw collapse": seen}
     text = with_advice(f"draw collapse: {seen}")
@@ -117,7 +117,7 @@ def test_memorising_is_a_value_loss_that_rises_on_games_held_out() -> None:
     """It rises there while it falls in training, whatever the policy does."""
     lessons = [Lesson(step, 2.8, 2.5, 0.9 - step / 20, 0.9 + step / 50) for step in range(10)]
     assert names(lessons=lessons) == ["memorising"]
-    (seen,) = find_alerts(Signs(CHESS, [], lessons)).values()
+    (seen,) = find_alerts(Evidence(CHESS, [], lessons)).values()
     assert seen == "value loss on games never trained on 0.96 -> 1.04, value loss 0.75 -> 0.55"
     falls_too = [dataclasses.replace(one, held_out_value_loss=one.value_loss + 0.1) for one in lessons]
     level = [dataclasses.replace(one, value_loss=0.9) for one in lessons]
@@ -146,7 +146,7 @@ def test_a_search_without_effect_needs_three_stretches_in_a_row() -> None:
     assert names(high, low, low, low) == ["search without effect"]
     assert names(low, low, high) == names(low, low) == names(stretch(), stretch(), stretch()) == []
     assert names(low, low, low, game="tic_tac_toe") == []
-    (seen,) = find_alerts(Signs(CHESS, [low, low, low])).values()
+    (seen,) = find_alerts(Evidence(CHESS, [low, low, low])).values()
     assert "0.040, 0.040, 0.040 nats" in seen
     assert "3.0 moves with visits, another first choice than the network's in 5%" in seen
     assert "self_play.search.simulations" in ADVICE["search without effect"].change

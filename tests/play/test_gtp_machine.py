@@ -120,7 +120,7 @@ def test_after_its_last_ply_the_engine_passes_and_says_why(engine: GtpEngine) ->
 def test_at_its_longest_a_game_is_refused_more_moves(engine: GtpEngine, monkeypatch) -> None:
     said(engine, "play b A1", "play w B1")
     start_of(engine, "genmove b")
-    monkeypatch.setattr(thinker, "MOST_PLIES", 2)
+    monkeypatch.setattr(thinker, "MOST_MOVES", 2)
     assert engine.searched(Found(("C1",), 2), 1.0) == [Say("? illegal move: black cannot play C1\n")]
     assert said(engine, "play w C1") == "? a game has at most 2 moves here"
     assert said(engine, "undo") == "="

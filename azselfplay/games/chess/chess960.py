@@ -26,7 +26,7 @@ from azselfplay.games.spec import StartGenerator, State
 # ---- Start positions -----------------------------------------------------------------------------
 
 
-USUAL, MOST = 518, 959
+USUAL, LAST = 518, 959
 ALL = "all"
 _KNIGHTS = tuple(combinations(range(5), 2))
 
@@ -53,10 +53,10 @@ def start_of(number: int) -> str:
 def starts(name: str) -> tuple[str, ...]:
     """Return the start positions that `name` stands for. Raises ValueError if it is not a valid name."""
     if name == ALL:
-        return tuple(map(start_of, range(MOST + 1)))
-    if not (name.isascii() and name.isdecimal() and int(name) <= MOST):
+        return tuple(map(start_of, range(LAST + 1)))
+    if not (name.isascii() and name.isdecimal() and int(name) <= LAST):
         raise ValueError(
-            f"{name!r} is no start position of chess960: write {ALL}, or a number from 0 to {MOST}"
+            f"{name!r} is no start position of chess960: write {ALL}, or a number from 0 to {LAST}"
         )
     return (start_of(int(name)),)
 
@@ -127,7 +127,7 @@ GAME = replace(
         action_to_chess=action_to_chess,
     ),
     generator=StartGenerator(
-        names=f"{ALL}, or the number of a start position, 0 to {MOST}",
+        names=f"{ALL}, or the number of a start position, 0 to {LAST}",
         check=check,
         draw=draw,
         matches=matches,

@@ -287,9 +287,9 @@ side's."""
 LENGTHS = 4
 """Features of a chain's length: 1, 2, 3, and more."""
 LONG = 3
-LONGEST = 6
+LONGEST_CHAIN = 6
 """Lengths that an action's rows distinguish: 0 to 5, and more."""
-TACTICS = 3 * 3 * (LONGEST + 1)
+TACTICS = 3 * 3 * (LONGEST_CHAIN + 1)
 """Number of boxes that the edge closes; of boxes to which it gives the third side; length of the longer chain
 beside it."""
 NUMBER_OF_SIDES = np.array([bits.bit_count() for bits in range(16)], np.int64)
@@ -349,8 +349,8 @@ def tactic(sides: Numbers, lengths: Numbers, edge: int) -> int:
             closes += 1 if drawn == 3 else 0
             gives += 1 if drawn == 2 else 0
             # The longer chain beside the edge is given away.
-            longest = max(longest, min(signed(lengths[box]), LONGEST))
-    return (closes * 3 + gives) * (LONGEST + 1) + longest
+            longest = max(longest, min(signed(lengths[box]), LONGEST_CHAIN))
+    return (closes * 3 + gives) * (LONGEST_CHAIN + 1) + longest
 
 
 @kernel

@@ -62,7 +62,7 @@ WITHOUT_DOT = frozenset(
 """Komi values that some programs write without their dot. Nobody means so many points, except whole
 hundreds."""
 LEAST_HANDICAP = 2
-LONGEST = 60
+MOST_QUOTED = 60
 """Largest number of characters of a value that an error message repeats."""
 
 
@@ -123,7 +123,7 @@ def _read(given: str, usual: GoRules | None) -> SgfGame:
     stones = _stones(nodes, size)
     text = _text(nodes, "HA") or "0"
     if not re.fullmatch(r"[0-9]{1,3}", text):
-        raise ValueError(f"HA[{text[:LONGEST]}] is not a number of handicap stones")
+        raise ValueError(f"HA[{text[:MOST_QUOTED]}] is not a number of handicap stones")
     handicap = int(text)
     if handicap >= LEAST_HANDICAP and not stones:  # Black places them by moves, as under Chinese rules
         placed, moves = moves[:handicap], moves[handicap:]
@@ -221,11 +221,11 @@ def _tree_of(text: str) -> sgf.Sgf_game:
     root = coarse.sequence[0]
     game, size = (root.get(name, [b""])[0].decode().strip() for name in ("GM", "SZ"))
     if game not in ("", "1"):
-        raise ValueError(f"GM[{game[:LONGEST]}] is not Go, which is GM[1]")
+        raise ValueError(f"GM[{game[:MOST_QUOTED]}] is not Go, which is GM[1]")
     # SGF may write the size as `19:19`, columns and rows.
     sizes = [word.strip() for word in (size or "19").split(":")]
     if len(sizes) > 2 or not all(re.fullmatch(r"[0-9]{1,3}", word) for word in sizes):
-        raise ValueError(f"SZ[{size[:LONGEST]}] is not the size of a board: write SZ[19]")
+        raise ValueError(f"SZ[{size[:MOST_QUOTED]}] is not the size of a board: write SZ[19]")
     if int(sizes[0]) != int(sizes[-1]):
         raise ValueError(f"SZ[{size}] is not square, and Go is played on square boards only")
     # Write the size as one number; GoRules refuses sizes that we do not play.
@@ -282,7 +282,8 @@ def _on_board(found: Callable[[], Any], name: str, values: Sequence[bytes], size
         return found()
     except ValueError:
         text = "".join(f"[{value.decode()}]" for value in values)
-        raise ValueError(f"{name}{text[:LONGEST]}: not all of it is on a board of {size} x {size}") from None
+        quoted = f"{name}{text[:MOST_QUOTED]}"
+        raise ValueError(f"{quoted}: not all of it is on a board of {size} x {size}") from None
 
 
 def _rules(nodes: Sequence[sgf.Node], usual: GoRules, *, has_handicap: bool) -> tuple[GoRules, str]:
@@ -297,7 +298,7 @@ def _rules(nodes: Sequence[sgf.Node], usual: GoRules, *, has_handicap: bool) -> 
     # `whb0`: no points for handicap stones, as we play.
     if katago := KATAGO.fullmatch(name.removesuffix("whb0")):
         return replace(rules, superko=cast(Superko, katago[1]), suicide=katago[2] == "1"), ""
-    found, other = RULES.get(name), f"RU[{text[:LONGEST]}]"
+    found, other = RULES.get(name), f"RU[{text[:MOST_QUOTED]}]"
     if found is None:
         kind = "territory" if name in TERRITORY else "other rules"
         return rules, f"{other}: {kind}, and only area scoring is played"
@@ -315,7 +316,7 @@ def _komi_of(text: str) -> float:
     number = r"([+-]?)([0-9]{1,9}([.,][0-9]{0,9})?)"
     found = re.fullmatch(rf"{number}\s*(points?|pts?|moku|目)?", text.lower().replace("½", ".5"))
     if found is None:
-        raise ValueError(f"KM[{text[:LONGEST]}] is not a komi: write the points, as in KM[6.5]")
+        raise ValueError(f"KM[{text[:MOST_QUOTED]}] is not a komi: write the points, as in KM[6.5]")
     komi = float(found[2].replace(",", "."))
     if found[3] is None and komi in WITHOUT_DOT:
         komi /= 10 if komi < 100 else 100
@@ -336,7 +337,7 @@ def _start(
     elif player := _text(nodes, "PL"):
         sides = {"b": 0, "black": 0, "w": 1, "white": 1}
         if player.lower() not in sides:
-            raise ValueError(f"PL[{player[:LONGEST]}] is not a side: write PL[B] or PL[W]")
+            raise ValueError(f"PL[{player[:MOST_QUOTED]}] is not a side: write PL[B] or PL[W]")
         mover = sides[player.lower()]
     # The text of the usual start is empty.
     if not stones and mover == 0:
