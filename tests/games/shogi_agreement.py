@@ -18,8 +18,7 @@ from naive_shogi import plain_action
 
 from azselfplay.games.shogi import GAME
 from azselfplay.games.shogi.board import BISHOP, GOLD, KING, KNIGHT, LANCE, PAWN, ROOK, SILVER, codes_of
-from azselfplay.games.shogi.notation import hand_counts
-from azselfplay.games.shogi.rules import (
+from azselfplay.games.shogi.game_end import (
     MATE,
     PERPETUAL_CHECK_GIVEN,
     PERPETUAL_CHECK_SUFFERED,
@@ -27,6 +26,7 @@ from azselfplay.games.shogi.rules import (
     can_declare,
     in_check,
 )
+from azselfplay.games.shogi.notation import hand_counts
 from azselfplay.games.spec import NO_ROOT
 
 MAX_PLIES = 220

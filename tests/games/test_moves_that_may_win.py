@@ -7,7 +7,7 @@ from test_chess_actions import POSITIONS, successors
 
 from azselfplay.games import get_game
 from azselfplay.games.playouts import legal, playouts
-from azselfplay.games.shogi.rules import in_check
+from azselfplay.games.shogi.game_end import in_check
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 from azselfplay.games import get_game
 from azselfplay.games.game_history import GameHistory, replay
 from azselfplay.games.shogi import GAME
+from azselfplay.games.shogi.game_end import in_check
 from azselfplay.games.shogi.notation import legal_list
-from azselfplay.games.shogi.rules import in_check
 from azselfplay.games.spec import NO_ROOT
 
 

@@ -14,16 +14,9 @@ from azselfplay.games.shogi.encoding import (
     SPARSE,
     encode,
 )
+from azselfplay.games.shogi.game_end import END_REASONS, end_reason, end_reason_with_declaration, maybe_wins
 from azselfplay.games.shogi.notation import NOTATION
-from azselfplay.games.shogi.rules import (
-    END_REASONS,
-    MAX_LEGAL,
-    end_reason,
-    end_reason_with_declaration,
-    legal_actions,
-    maybe_wins,
-    play,
-)
+from azselfplay.games.shogi.rules import MAX_LEGAL, legal_actions, play
 from azselfplay.games.spec import Game, Rules
 
 GAME = Game(

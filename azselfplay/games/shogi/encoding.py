@@ -76,7 +76,7 @@ from azselfplay.games.shogi.board import (
     hand_of,
     in_hand,
 )
-from azselfplay.games.shogi.rules import same_position
+from azselfplay.games.shogi.game_end import same_position
 from azselfplay.games.spec import CodedCells, PackedScalars, Positions, SparseFeatures, State
 from azselfplay.games.stubs import Actions, Numbers, Words
 

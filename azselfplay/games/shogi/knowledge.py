@@ -35,9 +35,9 @@ from azselfplay.games.shogi.board import (
     side_to_move,
     sides_seen,
 )
+from azselfplay.games.shogi.game_end import END_REASONS, MATE
 from azselfplay.games.shogi.game_files import CSA
 from azselfplay.games.shogi.kif import KIF, kif_move
-from azselfplay.games.shogi.rules import END_REASONS, MATE
 from azselfplay.games.spec import State
 
 # ---- Openings ------------------------------------------------------------------------------------

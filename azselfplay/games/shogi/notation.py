@@ -63,7 +63,8 @@ from azselfplay.games.shogi.board import (
     start,
     write_codes,
 )
-from azselfplay.games.shogi.rules import MAX_LEGAL, in_check, legal_actions
+from azselfplay.games.shogi.game_end import in_check
+from azselfplay.games.shogi.rules import MAX_LEGAL, legal_actions
 from azselfplay.games.spec import Notation, State
 
 # ---- SFEN ----------------------------------------------------------------------------------------
