@@ -16,7 +16,7 @@ import os
 import shutil
 import socket
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,9 +72,9 @@ class Figures:
     not_stored: str = ""
     """Why games cannot be stored at the moment (`why_not_stored`)."""
     turn: Turn | None = None
-    paces: tuple[float, Rate, Rate] | None = None
-    """Since when samples of self-play were trained on without a pause, and rates of those trained on and
-    those allowed; None while there are none."""
+    paces: deque[tuple[float, int, float]] = field(default_factory=deque)
+    """Times within the last hour, with the samples of self-play trained on and those allowed by then, oldest
+    first; empty while there are none."""
     steps: StepFigures | None = None
     """Figures of the last turn that made steps."""
     held_out: HeldOutFigures | None = None
@@ -118,20 +118,26 @@ class Figures:
         self.turn = turn
         self.steps = turn.figures or self.steps
         if turn.allowed is None:
-            self.paces = None
-        elif self.paces is None:
-            done, wanted = (Rate(PACE_SECONDS, PACE_APART, n, now) for n in (turn.samples, turn.allowed))
-            self.paces = now, done, wanted
+            self.paces.clear()
+        elif not self.paces:
+            self.paces.append((now, turn.samples, turn.allowed))
 
     def training_share(self, now: float) -> float | None:
         """Return the samples trained on in the last hour as a share of those that its games allowed; None if
         it is unknown, or training waits for games."""
-        if self.turn is None or self.turn.allowed is None or self.paces is None:
+        paces, turn = self.paces, self.turn
+        if turn is None or turn.allowed is None or not paces:
             return None
-        since, done, wanted = self.paces
-        made, allowed = done.per_second(self.turn.samples, now), wanted.per_second(self.turn.allowed, now)
-        is_known = self.turn.more and allowed > 0 and now - since >= LEAST_PACE_SECONDS
-        return made / allowed if is_known else None
+        if now - paces[-1][0] >= PACE_APART:
+            paces.append((now, turn.samples, turn.allowed))
+        # Time before the first new games does not count, nor do samples of earlier games made in it.
+        while len(paces) > 1 and (now - paces[1][0] >= PACE_SECONDS or paces[1][2] == paces[0][2]):
+            paces.popleft()
+        if turn.allowed == paces[0][2]:
+            paces[0] = now, turn.samples, turn.allowed
+        since, samples, allowed = paces[0]
+        is_known = turn.more and turn.allowed > allowed and now - since >= LEAST_PACE_SECONDS
+        return (turn.samples - samples) / (turn.allowed - allowed) if is_known else None
 
     def on_weights(self, training: TrainingLoop) -> None:
         """Measure the network that is published, so that figures and weights belong together."""

@@ -346,7 +346,7 @@ class Service:
                 if run.training.has_checkpoint:
                     await self.save(run)
                 # The samples of these players are no longer, or again, among those allowed.
-                self._figures.paces = None
+                self._figures.paces.clear()
                 # The few games that come meanwhile do not count.
                 run.resignation = await self.in_training_thread(
                     resign_threshold, settings_of(self._joined.result()), run.game, run.reader, self._last_seq

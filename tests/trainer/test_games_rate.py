@@ -56,14 +56,15 @@ def test_the_hours_until_the_disk_is_full_follow_from_the_size_of_the_games(tmp_
 
 
 def test_training_is_compared_with_the_games_of_the_last_hour() -> None:
-    """A trainer that was fast enough for a week is told within the hour, and so is the end of it."""
+    """A trainer that was fast enough for a week is told within the hour, and so is the end of it. An hour
+    without games does not count."""
     figures, samples, allowed, now = Figures(0.0), 10**9, 10**9, 0.0
 
-    def after(seconds: int, made: int) -> float | None:
-        """Let games allow ten samples a second, of which `made` are made."""
+    def after(seconds: int, made: int, wanted: int = 10) -> float | None:
+        """Let games allow `wanted` samples a second, while `made` are made."""
         nonlocal samples, allowed, now
         for _ in range(0, seconds, 60):
-            samples, allowed, now = samples + 60 * made, allowed + 600, now + 60
+            samples, allowed, now = samples + 60 * made, allowed + 60 * wanted, now + 60
             turn = SimpleNamespace(samples=samples, allowed=allowed, more=True, figures=None)
             figures.on_turn(turn, now)  # type: ignore[arg-type]
             found = figures.training_share(now)
@@ -72,5 +73,9 @@ def test_training_is_compared_with_the_games_of_the_last_hour() -> None:
     assert after(540, 5) is None
     assert after(3600, 5) == 0.5
     assert after(3660, 10) == 1.0
+    assert after(600, 50, wanted=0) is not None
+    assert after(3600, 0, wanted=0) is None
+    assert after(540, 5) is None
+    assert after(60, 15) == 0.6
     figures.turn.more = False  # type: ignore[union-attr,misc]
     assert figures.training_share(now) is None, "training waits for games"
