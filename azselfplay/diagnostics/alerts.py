@@ -203,7 +203,7 @@ def no_effect(evidence: Evidence) -> str:
     moves, differs = newest["moves"] or 0.0, newest["differs"] or 0.0
     return (
         f"KL of visits and priors {kls} nats in the last {IN_A_ROW} stretches (limit {NO_EFFECT}); "
-        f"{moves:.1f} moves with visits, another first choice than the network's in {differs:.0%}"
+        f"{moves:.1f} moves in a policy target, another first choice than the network's in {differs:.0%}"
     )
 
 
@@ -353,10 +353,13 @@ class Watch:
         figures: the trainer's figures, with the keys of docs/protocol.md. disk_hours, training_share: see
         `Evidence`.
         """
+        last = self._lessons[-1].step if self._lessons else -LESSON_STEPS
+        if not figures["samples_per_position"]:
+            # All steps were of imported games. The games held out are of self-play, so their loss differs.
+            self._lessons.clear()
         # Keep one lesson per LESSON_STEPS steps, so that the lessons span enough of the training to be
         # compared.
-        last = self._lessons[-1].step if self._lessons else -LESSON_STEPS
-        if figures["policy_loss"] is not None and figures["step"] - last >= LESSON_STEPS:
+        elif figures["policy_loss"] is not None and figures["step"] - last >= LESSON_STEPS:
             policy, entropy, value = (figures[n] for n in ("policy_loss", "policy_entropy", "value_loss"))
             held_out = figures.get("held_out_value_loss")
             self._lessons.append(Lesson(figures["step"], policy, entropy, value, held_out))

@@ -148,7 +148,7 @@ def test_a_search_without_effect_needs_three_stretches_in_a_row() -> None:
     assert names(low, low, low, game="tic_tac_toe") == []
     (seen,) = find_alerts(Evidence(CHESS, [low, low, low])).values()
     assert "0.040, 0.040, 0.040 nats" in seen
-    assert "3.0 moves with visits, another first choice than the network's in 5%" in seen
+    assert "3.0 moves in a policy target, another first choice than the network's in 5%" in seen
     assert "self_play.search.simulations" in ADVICE["search without effect"].change
 
 

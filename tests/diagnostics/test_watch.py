@@ -67,6 +67,16 @@ def test_memorising_is_seen_over_steps() -> None:
     assert [text.split(":")[0] for text in found] == ["memorising"]
 
 
+@pytest.mark.parametrize("reuse", [None, 0.0])
+def test_the_loss_on_imported_games_is_not_compared_with_that_on_games_held_out(reuse: float | None) -> None:
+    """A warm start trains on imported games alone, while the games held out are of self-play."""
+    watch = Watch(GAME, 50)
+    losses = {"policy_loss": 2.0, "policy_entropy": 1.0, "value_loss": 0.5, "held_out_value_loss": 0.9}
+    for step in range(LEAST_STEPS, LEAST_STEPS + 12 * LESSON_STEPS, LESSON_STEPS):
+        alone = {"samples_per_position": reuse, "step": step}
+        assert watch.alerts({**FIGURES, **losses, **alone}) == []
+
+
 def test_a_run_that_has_just_begun_has_no_alert_whatever_its_games_and_losses_look_like() -> None:
     """A newcomer was once told after 146 steps, a minute of azrun, that the network memorises."""
     for steps, found in ((LEAST_STEPS - 1, []), (LEAST_STEPS, ["draw collapse", "memorising"])):
