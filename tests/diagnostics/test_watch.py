@@ -57,24 +57,16 @@ def test_old_weights_are_measured_when_games_come() -> None:
     assert watch.alerts(FIGURES)[0].startswith("old weights: newest games are 6 ")
 
 
-def test_memorising_is_seen_over_steps() -> None:
-    """Only figures that lie LESSON_STEPS apart count, however often alerts are asked for."""
+@pytest.mark.parametrize(("reuse", "names"), [(2.0, ["memorising"]), (0.0, []), (None, [])])
+def test_memorising_is_seen_over_steps(reuse: float | None, names: list[str]) -> None:
+    """Only figures that lie LESSON_STEPS apart count, however often alerts are asked for; and none of a warm
+    start, which trains on imported games alone."""
     watch, found = Watch(GAME, 50), []
     for step in range(0, 12 * LESSON_STEPS, 5):
         loss = 0.9 - 0.05 * step / LESSON_STEPS
         figures = {"step": LEAST_STEPS + step, "policy_loss": 1.51, "policy_entropy": 1.5, "value_loss": loss}
-        found = watch.alerts({**FIGURES, **figures})
-    assert [text.split(":")[0] for text in found] == ["memorising"]
-
-
-@pytest.mark.parametrize("reuse", [None, 0.0])
-def test_the_loss_on_imported_games_is_not_compared_with_that_on_games_held_out(reuse: float | None) -> None:
-    """A warm start trains on imported games alone, while the games held out are of self-play."""
-    watch = Watch(GAME, 50)
-    losses = {"policy_loss": 2.0, "policy_entropy": 1.0, "value_loss": 0.5, "held_out_value_loss": 0.9}
-    for step in range(LEAST_STEPS, LEAST_STEPS + 12 * LESSON_STEPS, LESSON_STEPS):
-        alone = {"samples_per_position": reuse, "step": step}
-        assert watch.alerts({**FIGURES, **losses, **alone}) == []
+        found = watch.alerts({**FIGURES, **figures, "samples_per_position": reuse})
+    assert [text.split(":")[0] for text in found] == names
 
 
 def test_a_run_that_has_just_begun_has_no_alert_whatever_its_games_and_losses_look_like() -> None:
