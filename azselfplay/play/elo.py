@@ -98,8 +98,8 @@ class EloEstimate:
     pairs: int
 
 
-def estimate(counts: Sequence[int]) -> EloEstimate:
-    """Return the estimate from pentanomial counts. Raises ValueError without pairs."""
+def estimate(counts: Sequence[float]) -> EloEstimate:
+    """Return the estimate from pentanomial counts (fractions, too). Raises ValueError without pairs."""
     pairs = sum(counts)
     if pairs == 0:
         raise ValueError("no pair of games has been played")
@@ -111,7 +111,7 @@ def estimate(counts: Sequence[int]) -> EloEstimate:
     high = min(1.0, max(score, centre + Z95 * error))
     los = 0.5 * (1.0 + math.erf((score - 0.5) / error / math.sqrt(2.0)))
     return EloEstimate(
-        score, low, high, elo_of_score(score), elo_of_score(low), elo_of_score(high), los, pairs
+        score, low, high, elo_of_score(score), elo_of_score(low), elo_of_score(high), los, round(pairs)
     )
 
 

@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -48,8 +49,8 @@ class Asked:
 
     def play(self, _game: object, player: str, opponent: str, openings: Sequence[Opening], **_: Any) -> list:
         self.openings.setdefault(f"{player} against {opponent}", []).extend(openings)
-        starts = [(one.start, swapped) for one in openings for swapped in (False, True)]
-        return [PlayedGame("a", "b", "x", swapped, start, (), 0, "ply_cap") for start, swapped in starts]
+        both = [(one, swapped) for one in openings for swapped in (False, True)]
+        return [PlayedGame("a", "b", "x", s, one.start, one.actions, 0, "ply_cap") for one, s in both]
 
 
 @pytest.fixture
@@ -141,6 +142,17 @@ def test_a_game_without_a_recipe_is_judged_all_the_same(
         if rows
         else {"points lost against random", "points lost against rollouts:100"}
     )
+
+
+@pytest.mark.parametrize(("games", "last", "notes"), [(91, 10, 1), (11, 2, 1), (4, 1, 1), (3, 1, 0)])
+def test_the_tenths_of_self_play_are_of_one_size(games, last, notes, tmp_path, monkeypatch) -> None:
+    """Nothing is noted about games before the last three tenths if there are none."""
+    stored = SimpleNamespace(outcome=1, received_at=0.0, reason="", plies=9)
+    reader = SimpleNamespace(sound=lambda *_: [(stored, None)] * games, close=lambda: None)
+    monkeypatch.setattr(any_game, "StoreReader", lambda _: reader)
+    run, found = RunFolder(tmp_path, "r"), Judgement()
+    any_game.add_self_play(found, get_game("chess"), run, has_others=False)
+    assert ([one.count for one in found.measures], len(found.notes)) == ([last], notes)
 
 
 PUBLISHED = [name for name in recipes.names() if (RESULTS / name).exists()]

@@ -92,7 +92,7 @@ def test_the_page_says_what_was_and_what_was_not_reached(tmp_path: Path) -> None
     recipe = recipes.from_settings("x", MINIMAL)
     for seed, hits in ((1, 90), (2, 10)):
         found = judged(hits, 100).with_targets({"wins": 0.5})
-        found.measures.append(share("wins", "untrained", 1, 100))
+        found.measures.append(share("wins", "untrained", 1, 9 + seed))
         write_seed(folder / "out", recipe, seed, a_run(tmp_path), found)
     (folder / "ablation-x").mkdir()
     (folder / "ablation-x" / "README.md").write_text("# What helps\n\nmore\n")
@@ -100,6 +100,8 @@ def test_the_page_says_what_was_and_what_was_not_reached(tmp_path: Path) -> None
     page = (folder / "out" / "README.md").read_text()
     row = "| 90.0 % [82.6 %, 94.5 %] | 10.0 % [5.5 %, 17.4 %] | at least 50.0 % | no (1 of 2 seeds) |"
     assert row in page
+    assert "| wins | trained | 100 |" in page
+    assert "| wins | untrained | 10, 11 |" in page, "the seeds counted differently"
     overview = (folder / "README.md").read_text()
     assert overview.endswith("[What helps](ablation-x/README.md)\n")
     row = "| [t](out/README.md) | 1 (2), 1 (2) | wins (trained) | 90.0 %; 10.0 % | at least 50.0 % |"

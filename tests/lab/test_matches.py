@@ -1,11 +1,14 @@
 """What final judgements count in their games."""
 
+from dataclasses import replace
+from unittest.mock import AsyncMock
+
 import pytest
 
 from azselfplay.games import get_game
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.lab.experiments.judges import matches
-from azselfplay.lab.experiments.judges.matches import openings_of, play
+from azselfplay.lab.experiments.judges.matches import openings_of, play, score
 from azselfplay.lab.experiments.measures import check_judge
 from azselfplay.lab.experiments.recipe import Recipe
 from azselfplay.play.openings import Opening
@@ -22,6 +25,21 @@ def test_games_that_an_engine_failed_in_measure_nothing(monkeypatch: pytest.Monk
     monkeypatch.setattr(matches, "play_openings", lambda *_, **__: [game])
     with pytest.raises(Fatal, match=r"gtp:x failed in 1 of 1 games \(its process died\)"):
         play(get_game("go_5x5"), "random", "gtp:x", [Opening("start")])
+
+
+def test_games_that_are_played_again_narrow_no_interval() -> None:
+    """From one opening, a deterministic opponent repeats its games."""
+    won, lost = (PlayedGame("a", "b", "", swapped, "", (4, swapped), 1, "x") for swapped in (False, True))
+    other = replace(won, actions=(4, 5), outcome=0)
+    once, again = score("", "", [won, lost, other, lost]), score("", "", [won, lost, other, lost] * 50)
+    assert (again.value, again.count) == (0.375, 4)
+    assert (again.low, again.high) == (once.low, once.high)
+
+
+def test_the_last_pair_of_a_match_has_a_seed_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matches, "play_match", played := AsyncMock(return_value=[]))
+    matches.play_openings(get_game("go_5x5"), "random", "random", [Opening("start")] * 3, seed=7)
+    assert [call.args[-1].seed for call in played.call_args_list] == [7, 9]
 
 
 @pytest.mark.parametrize(

@@ -226,7 +226,8 @@ def _table(judged: Mapping[int, Judgement]) -> str:
         found = [_find(one.measures, key) for one in judged.values()]
         known = [one for one in found if one is not None]
         times = ", ".join(f"{one.ms_a_move:.2g}" for one in known if one.ms_a_move is not None)
-        cells = [key[0], _lettered(key[1], searches), str(known[0].count), times]
+        over = ", ".join(dict.fromkeys(str(one.count) for one in known))
+        cells = [key[0], _lettered(key[1], searches), over, times]
         for measure in found:
             text = "" if measure is None else measure.text(measure.value)
             if measure is not None and measure.low is not None and measure.high is not None:

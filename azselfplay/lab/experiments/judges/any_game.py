@@ -150,10 +150,10 @@ def add_self_play(found: Judgement, game: Game, folder: RunFolder, *, has_others
         ]
     if not games:
         return
-    size = -(-len(games) // SPANS)  # rounded up, so that there are never more than SPANS
+    parts = min(SPANS, len(games))
     mate, decisive = knowledge_of(game).matches.mate, list[float]()
-    for first in range(0, len(games), size):
-        part = games[first : first + size]
+    for number in range(parts):
+        part = games[len(games) * number // parts : len(games) * (number + 1) // parts]
         # The store knows no other clock than the wall clock.
         minute = (part[-1].received_at - games[0].received_at) / 60
         decisive.append(mean_of([one.outcome != 0 for one in part]))
@@ -164,8 +164,8 @@ def add_self_play(found: Judgement, game: Game, folder: RunFolder, *, has_others
     won = sum(one.outcome != 0 for one in part)
     what = "decisive games in the last tenth of self-play"
     found.measures.append(share(what, "self-play", won, len(part)))
-    before = sum(decisive[:-3]) / max(1, len(decisive[:-3]))
-    found.notes.append(
-        f"decisive share: {before:.1%} before the last three tenths of self-play, "
-        f"{mean_of(decisive[-3:]):.1%} in them"
-    )
+    if before := decisive[:-3]:
+        found.notes.append(
+            f"decisive share: {mean_of(before):.1%} before the last three tenths of self-play, "
+            f"{mean_of(decisive[-3:]):.1%} in them"
+        )

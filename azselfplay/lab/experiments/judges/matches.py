@@ -107,17 +107,18 @@ def measures_of(
     """Return the score; the games won by mate, if the game has mates; and the games won with each side, if
     all games began alike."""
     measures = [score(f"score against {opponent}", label, played)]
+    # Count each different game once: a deterministic opponent may repeat the same game.
+    different = {(one.swapped, one.start, one.actions): one for one in played}.values()
     mate = knowledge_of(game).matches.mate
     if mate:
-        hits = sum(one.outcome_for_a == 1 and one.reason == mate for one in played)
-        measures.append(share(f"games won by mate against {opponent}", label, hits, len(played)))
+        hits = sum(one.outcome_for_a == 1 and one.reason == mate for one in different)
+        measures.append(share(f"games won by mate against {opponent}", label, hits, len(different)))
     # With different openings, the result of a side would depend on the openings.
     if len({one.id for one in openings}) == 1:
         for side, name in enumerate(("first", "second")):
-            # Count each different game once: a deterministic opponent may repeat the same game.
-            mine = {one.actions: one for one in played if one.swapped is bool(side)}.values()
-            won = sum(one.outcome_for_a == 1 for one in mine)
-            measures.append(share(f"won as {name} player against {opponent}", label, won, len(mine)))
+            mine = [one.outcome_for_a for one in different if one.swapped is bool(side)]
+            what = f"won as {name} player against {opponent}"
+            measures.append(share(what, label, mine.count(1), len(mine)))
     return measures
 
 
@@ -187,7 +188,9 @@ def play_openings(
         try:
             settings = MatchSettings(CONCURRENT, max_plies, seed=seed)
             most = await play_match(game, first, second, openings[:-1], settings)
-            alone = await play_match(game, first, second, openings[-1:], replace(settings, concurrent=1))
+            # `play_match` derives seeds from the opening's number, which begins at 0 again: change the seed.
+            settings = replace(settings, concurrent=1, seed=seed + len(openings) - 1)
+            alone = await play_match(game, first, second, openings[-1:], settings)
             return most + alone
         finally:
             await first.close()
@@ -197,11 +200,15 @@ def play_openings(
 
 
 def score(what: str, name: str, played: Sequence[PlayedGame]) -> Measure:
-    """Return points per game (a draw is half a point), with the interval of paired games."""
-    found = estimate(pair_counts([one.outcome_for_a for one in played]))
+    """Return points per game (a draw is half a point), with the interval of paired games. Only different
+    pairs narrow it: a deterministic opponent may repeat the same games."""
+    pairs = zip(played[::2], played[1::2], strict=True)
+    different = len({(one.start, one.actions, other.actions) for one, other in pairs})
+    counts = pair_counts([one.outcome_for_a for one in played])
+    found = estimate([count * different / sum(counts) for count in counts])
     # Measure the time in the last pair, which was played alone (`play_openings`).
     ms = ms_a_move(played[-2:])[0]
-    return Measure(what, name, found.score, len(played), found.score_low, found.score_high, ms_a_move=ms)
+    return Measure(what, name, found.score, 2 * different, found.score_low, found.score_high, ms_a_move=ms)
 
 
 def errors_of(
