@@ -78,8 +78,9 @@ def rows(figures: Figures) -> list[tuple[str, str]]:
         mistakes = resignation.get("mistakes")
         rate = "-" if mistakes is None else f"{100 * mistakes:.1f} %"
         from_value = _number(resignation.get("threshold") or None, 3)
-        played_on = f"{_count(resignation.get('played_on'))} games played on"
-        shown.append(("resignation", f"from {from_value}, mistakes {rate} of {played_on}"))
+        resigned, played_on = (_count(resignation.get(name)) for name in ("would_resign", "played_on"))
+        mistakes = f"mistakes {rate} of {resigned} that would resign, {played_on} played on"
+        shown.append(("resignation", f"from {from_value}, {mistakes}"))
     shown += [("alert", str(text)) for text in trainer.get("alerts") or ()]
     shown += [(f"{part} FAILS", str(text)) for part, text in (figures.get("troubles") or {}).items()]
     return shown

@@ -16,6 +16,7 @@ FIGURES = {
         "games": 1200, "games_per_h": 3400.4, "outcomes": {"first": 5, "draw": 6, "second": 7},
         "reasons": {"checkmate": 12, "ply_cap": 20}, "window_positions": 98765, "step": 42,
         "policy_loss": 3.21, "value_loss": 0.98, "samples_per_position": 1.5, "waiting_for": "",
+        "resignation": {"threshold": -0.9, "played_on": 500, "would_resign": 50, "mistakes": 0.04},
     },
 }  # fmt: skip
 
@@ -33,6 +34,7 @@ def test_the_table_has_all_figures_with_their_names() -> None:
     assert shown["mean batch"] == "96.2 of 128"
     assert shown["loss"] == "policy 3.210, value 0.980"
     assert shown["trainer"] == "training"
+    assert shown["resignation"] == "from -0.900, mistakes 4.0 % of 50 that would resign, 500 played on"
 
 
 def test_alerts_are_shown_as_long_as_they_hold() -> None:
