@@ -83,9 +83,13 @@ def main() -> int:
             simulations=config.simulations,
         )
 
+        began = time.perf_counter()
+
         async def serve(stop: Stop) -> None:
+            nonlocal began
             if not await analyst.prepare(config.simulations, stop):
                 return
+            began = time.perf_counter()
             # These positions have been read already, so the sender expects answers.
             stop.waits_for = "positions in flight"
             try:
@@ -94,7 +98,6 @@ def main() -> int:
             except* OSError as errors:
                 raise Fatal(f"cannot write the answers: {aio.first_cause(errors)}", Exit.DISK) from errors
 
-        began = time.perf_counter()
         aio.run(serve)
         seconds = time.perf_counter() - began
         evaluator = net.evaluator

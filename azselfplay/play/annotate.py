@@ -107,14 +107,13 @@ def main() -> int:
         output_utf8()
         # Flushed after each game, so that the reader of a pipe sees each game as soon as it is done.
         write: Callable[[str], None] = texts.append if config.out else partial(print, end="", flush=True)
-        began = time.perf_counter()
         try:
             aio.run(lambda stop: annotator.run(games, form, write, stop))
         except BadEvaluation as error:
             raise Fatal(str(error), Exit.BAD_DATA) from error
         if annotator.is_interrupted:
             return int(Exit.INTERRUPTED)
-        seconds = time.perf_counter() - began
+        seconds = time.perf_counter() - annotator.began
         if config.out is not None:
             write_result(config.out, "".join(texts).encode())
     _say(
@@ -133,6 +132,8 @@ class Annotator:
     def __init__(self, analyst: Analyst, name: str, config: AnnotateConfig, in_flight: int) -> None:
         self.games = self.positions = self.bad = 0
         """Numbers of games, positions and games that cannot be read, so far."""
+        self.began = time.perf_counter()
+        """When the first game was begun; the search is compiled by then."""
         self.is_interrupted = False
         """Whether the stop came before the first game."""
         self._analyst, self._name = analyst, name
@@ -157,7 +158,9 @@ class Annotator:
                     _say(f"{self._file} game {found.number}: {found.reason}")
                     continue
                 # Prepare only when a game was read: a file that cannot be read is reported at once.
-                is_prepared = is_prepared or await self._analyst.prepare(self._simulations, stop)
+                if not is_prepared:
+                    is_prepared = await self._analyst.prepare(self._simulations, stop)
+                    self.began = time.perf_counter()
                 if not is_prepared:
                     self.is_interrupted = True
                     break

@@ -21,6 +21,7 @@ from azselfplay.play.driver import EngineConfig, serve
 from azselfplay.play.gtp_lines import (
     FORMATS,
     GENMOVE_FORMATS,
+    MOST_MOVES,
     Command,
     Format,
     GtpError,
@@ -322,7 +323,8 @@ class GtpEngine:
             stop_when_proven=has_move,
             may_move_early=side_clock is not None and side_clock.keeps_rest and not self.options.temperature,
             temperature=self.options.temperature / 100,
-            lines=1 if stream is None else wanted.most,
+            # The sums of rootInfo are over all moves.
+            lines=1 if stream is None else MOST_MOVES if wanted.root_info else wanted.most,
             ownership=wanted.ownership,
             report_seconds=wanted.interval,
         )

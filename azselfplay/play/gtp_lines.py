@@ -184,12 +184,12 @@ def _next(words: list[str]) -> str:
     return words.pop(0)
 
 
-def lz_line(report: Report, wanted: Wanted) -> str:  # noqa: ARG001 - as kata_line
+def lz_line(report: Report, wanted: Wanted) -> str:
     """Return a line in Leela Zero's format: winrate and prior in hundredths of a percent."""
     return " ".join(
         f"info move {line.moves[0]} visits {line.visits} winrate {round(10_000 * winrate(line.value))} "
         f"prior {round(10_000 * line.prior)} order {order} pv {' '.join(line.moves)}"
-        for order, line in enumerate(report.lines)
+        for order, line in enumerate(report.lines[: wanted.most])
     )
 
 
@@ -199,7 +199,7 @@ def kata_line(report: Report, wanted: Wanted) -> str:
     text = " ".join(
         f"info move {line.moves[0]} visits {line.visits} utility {line.value:.6f} "
         f"winrate {winrate(line.value):.6f} prior {line.prior:.6f} order {order} pv {' '.join(line.moves)}"
-        for order, line in enumerate(report.lines)
+        for order, line in enumerate(report.lines[: wanted.most])
     )
     if wanted.root_info:
         visits = sum(line.visits for line in report.lines)

@@ -1,8 +1,10 @@
 """`azplay annotate`: whole games with values, marks and better lines, read back by other programs."""
 
 import io
+import itertools
 import sys
 from pathlib import Path
+from unittest.mock import AsyncMock, Mock
 
 import chess.pgn
 import cshogi
@@ -78,10 +80,16 @@ def test_a_game_that_goes_on_after_draws_that_nobody_claimed_is_annotated(
     assert evals[7].relative.score() == 0, "drawn, if anybody claims it"
 
 
-def test_sgfmill_reads_annotated_games(tmp_path: Path, monkeypatch) -> None:
+def test_sgfmill_reads_annotated_games(tmp_path: Path, monkeypatch, capfd) -> None:
+    """And the time in which the search is compiled does not count."""
+    clock = itertools.count()
+    prepare = AsyncMock(side_effect=lambda *_: [next(clock) for _ in range(60)])
+    monkeypatch.setattr("azselfplay.play.analysis.Analyst.prepare", prepare)
+    monkeypatch.setattr("azselfplay.play.annotate.time", Mock(perf_counter=clock.__next__))
     text = "(;SZ[5]PB[one]KM[6.5]RU[Japanese]RE[W+R];B[cc];W[bb];B[])"
     code, annotation = annotated(tmp_path, monkeypatch, "go_5x5", "a.sgf", text)
     assert code == Exit.OK
+    assert "4 positions in 1.0 s" in capfd.readouterr().err
     found = sgf.Sgf_game.from_string(annotation)
     nodes = found.get_main_sequence()
     assert [node.get_move() for node in nodes[1:]] == [("b", (2, 2)), ("w", (3, 1)), ("b", None)]

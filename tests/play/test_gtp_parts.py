@@ -11,9 +11,9 @@ from azselfplay.games.go import GoRules
 from azselfplay.host.exits import Fatal
 from azselfplay.play.gtp_board import GoBoard, handicap_points
 from azselfplay.play.gtp_commands import Desk, GtpClock, clock_of
-from azselfplay.play.gtp_lines import GtpError
+from azselfplay.play.gtp_lines import GtpError, Wanted, kata_line
 from azselfplay.play.nets import check_fits, load_net
-from azselfplay.play.orders import seconds_for_move
+from azselfplay.play.orders import Line, Report, seconds_for_move
 from net.create import create
 
 OVERHEAD, LOST = 0.1, 0.05
@@ -73,6 +73,12 @@ def test_the_systems_of_kgs_are_those_of_time_settings_or_japanese() -> None:
     for wrong in ("", "absolute", "byoyomi 10", "fischer 1 2", "none 5"):
         with pytest.raises(GtpError, match="syntax error"):
             desk.answer("kgs-time_settings", tuple(wrong.split()))
+
+
+def test_the_root_s_figures_are_of_all_moves_however_few_are_shown() -> None:
+    report = Report((Line(("A1",), 3, 1.0, 0.5), Line(("B1",), 1, 0.0, 0.5)))
+    text = kata_line(report, Wanted(most=1, root_info=True))
+    assert text.endswith("order 0 pv A1 rootInfo visits 4 utility 0.750000 winrate 0.875000")
 
 
 @given(st.integers(7, 19), st.integers(2, 9))
