@@ -27,7 +27,7 @@ from azselfplay.lab.report.games_command import main
 from azselfplay.lab.report.stored_games import plies, written_record
 from azselfplay.store.reader import Range, open_games
 from bench.random_games import entry
-from protocol.records import PER_PLY, GameRecord
+from protocol.records import IMPROVED_POLICY, PER_PLY, GameRecord
 
 DOTS = get_game("dots_and_boxes_2x2")
 
@@ -85,6 +85,14 @@ def test_a_game_is_shown_with_boards_and_values(run: Path, monkeypatch, capsys) 
         assert f"  {action + 1}      {value:+7.3f}  " in shown
     assert shown.rstrip().endswith(record.reason)
     assert shown.count(" to move\n") == record.plies, "not at the end"
+
+
+def test_shares_of_an_improved_policy_are_not_called_visits(run: Path) -> None:
+    [stored], game = open_games(str(run), run.parent).numbered([1]), get_game("connect_four")
+    record = stored.record(game)
+    improved = dataclasses.replace(record, flags=record.flags | IMPROVED_POLICY)
+    for one, of in ((record, ""), (improved, "ten-thousandths of the improved policy, ")):
+        assert f"\nvisits: {of}of the move played" in "\n".join(stored_games.shown(game, stored, one, 0))
 
 
 def test_an_unknown_number_says_which_there_are(run: Path, monkeypatch) -> None:

@@ -1,11 +1,15 @@
 """Stored games in a browser: lists, positions, files."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from games_runs import records
+from report_runs import whole_run
 from web_runs import got, run_with_games, with_client
 
 from azselfplay.store.sqlite import Store
+from protocol.records import IMPROVED_POLICY
 
 GAMES = 30
 
@@ -48,6 +52,16 @@ async def test_a_game_is_shown_position_by_position_with_what_the_search_found(c
             assert sum(one["share"] for one in candidates) == pytest.approx(1)
             assert candidates[0]["clicks"] == [f"cell {candidates[0]['text']}"]
     assert found["search"] is None
+
+
+@with_client
+async def test_shares_of_an_improved_policy_are_not_called_visits(client, tmp_path: Path) -> None:
+    [record] = records("tic_tac_toe", 1)
+    improved = replace(record, flags=record.flags | IMPROVED_POLICY)
+    whole_run(tmp_path / "a-run", "tic_tac_toe", [improved])
+    search = (await got(client, "/api/run/a-run/games/1/at/0"))["search"]
+    assert {search["visits"], *(one["visits"] for one in search["candidates"])} == {None}
+    assert sum(one["share"] for one in search["candidates"]) == pytest.approx(1)
 
 
 @with_client

@@ -22,11 +22,8 @@ from azselfplay.play.nets import load_net
 async def test_the_list_of_runs_tells_game_network_games_alerts_and_a_note(client, runs: Path) -> None:
     (runs / "a-run" / "notes.md").write_text("Half the samples.\n\nSee why.\n")
     (run,) = (one for one in (await got(client, "/api/runs"))["runs"] if one["name"] == "a-run")
-    assert run["game"] == "tic_tac_toe"
-    assert run["network"] == "tiny"
-    assert run["games"] == 3.0 * (STEPS - 1)
-    assert run["alerts"] == []
-    assert run["strength"] is None
+    assert (run["game"], run["network"], run["games"]) == ("tic_tac_toe", "tiny", 3.0 * (STEPS - 1))
+    assert (run["alerts"], run["strength"]) == ([], None)
     assert run["curve"][0] == [1, 2.99]
     assert run["curve"][-1] == [STEPS - 1, figures(STEPS - 1)["trainer/policy_loss"]]
     assert run["note"] == "Half the samples."
@@ -187,8 +184,10 @@ async def test_strength_shows_the_ladder_and_the_errors_that_were_left(client, r
     (folder / "ratings.json").write_text(json.dumps({"players": players, "ratings": ratings}))
     group = {"group": "tree", "rows": 10, "errors": 0.2, "matter": 5, "errors_matter": 0.4, "longer": None}
     player = {"player": "000001-ab (step 100)", "simulations": 0, "search": "", "groups": {"tree": group}}
-    (folder / "truth-1.json").write_text(json.dumps({"players": [player]}))
-    (folder / "truth-2.json").write_text("{")
+    (folder / "truth-10.json").write_text(json.dumps({"players": [player]}))
+    (folder / "truth-1.json").write_text("{")
+    player["groups"] = {"tree": {**group, "errors": 0.5}}
+    (folder / "truth-2.json").write_text(json.dumps({"players": [player]}))
     found = (await got(client, "/api/run/a-run/history"))["strength"]
     (rated,) = found["ladder"]
     assert (rated["step"], rated["elo"], rated["search"]) == (100, 300.0, "50 simulations, puct")

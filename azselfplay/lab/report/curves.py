@@ -206,7 +206,8 @@ SEARCH = (
     ),
     Chart(
         "Moves with visits",
-        "Root moves that the search tried, in the mean. Very few: it only follows the network.",
+        "Root moves with visits (of Gumbel: a share of its policy, tried or not), in the mean. Very few: "
+        "the search only follows the network.",
         (("moves", "search/moves"),),
         "moves per search",
     ),

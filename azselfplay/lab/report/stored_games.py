@@ -3,10 +3,11 @@ rules.
 
 In PGN the results of the search are comments: `[%value +0.123] [%visits 312/800] [%prior_value +0.080]
 [%prior_kl 0.412] [%depth 5.3/14]`: the root's value after the search for the side that moves, in [-1, 1];
-visits of the move played and of all moves; the network's value; KL of the search's policy from the network's,
-nats; mean and largest depth of the simulations, plies. The last three appear only if they are known. Other
-moves that the search visited can be added: as variations of one move in PGN and SGF, as comments elsewhere.
-These have no values, because records do not hold values of other moves.
+visits of the move played and of all moves (of Gumbel: ten-thousandths of its policy); the network's value; KL
+of the search's policy from the network's, nats; mean and largest depth of the simulations, plies. The last
+three appear only if they are known. Other moves that the search visited can be added: as variations of one
+move in PGN and SGF, as comments elsewhere. These have no values, because records do not hold values of other
+moves.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from azselfplay.host.runs import check_result
 from azselfplay.lab.report.figures import Bin
 from azselfplay.store.reader import Range, StoreReader
 from azselfplay.store.rows import Stored
-from protocol.records import BadRecord, GameRecord
+from protocol.records import IMPROVED_POLICY, BadRecord, GameRecord
 
 HEADER = (
     f"{'game':>8}  {'received (UTC)':19}  {'source':8}  {'plies':>5}  {'result':7}  {'weights':>11}  reason"
@@ -80,7 +81,7 @@ class Ply:
     value: float | None
     """Value of the root after the search, for the side that moves, in [-1, 1]; None: there was no search."""
     visits: int
-    """Visits of the move that was played."""
+    """Visits of the move that was played; with `is_improved` ten-thousandths, as all visits here."""
     all_visits: int
     most_visited: tuple[tuple[str, int], ...]
     """Moves and their visits, most visited first."""
@@ -90,6 +91,8 @@ class Ply:
     """KL of the search's policy from the network's, nats."""
     depth: tuple[float, int] | None = None
     """Mean and largest depth of the simulations, plies."""
+    is_improved: bool = False
+    """Whether all visits here are shares of Gumbel's improved policy, also of moves never visited."""
 
 
 def plies(game: Game, record: GameRecord, game_history: GameHistory) -> Iterator[Ply]:
@@ -120,6 +123,7 @@ def plies(game: Game, record: GameRecord, game_history: GameHistory) -> Iterator
                 search[name] = float(column[index])
         if not np.isnan(record.mean_depths[index]):
             search["depth"] = float(record.mean_depths[index]), int(record.max_depths[index])
+        search["is_improved"] = bool(record.flags[index] & IMPROVED_POLICY)
         yield Ply(side, move, value, visits.get(action, 0), sum(visits.values()), most, **search)
 
 
@@ -133,7 +137,8 @@ def shown(game: Game, stored: Stored, record: GameRecord, boards: int) -> Iterat
     else:
         yield f"{record.simulations} simulations a move; played by {player} in {record.seconds:.1f} s"
     yield "value: of the root after the search, for the side that moves; prior: the network's value of it"
-    yield "visits: of the move played, of all moves; KL: of the search's policy from the network's, nats"
+    of = "ten-thousandths of the improved policy, " if (record.flags & IMPROVED_POLICY).any() else ""
+    yield f"visits: {of}of the move played, of all moves; KL: of the search's policy from the network's, nats"
     game_history = GameHistory(game, record.start, record.max_plies)
     yield from ("", game.notation.render(game_history.state), "")
     yield f"{'ply':>4}  {'move':6} {'value':>7} {'prior':>7} {'KL':>6}  {'visits':>11}  most visited"

@@ -91,7 +91,9 @@ def strength_of(run: RunFolder) -> dict[str, Any]:
 def errors(run: RunFolder) -> list[dict[str, Any]]:
     """Return the errors in positions of known truth, from the files `truth*.json` in the run's folder."""
     unique: dict[tuple[int, str, str], dict[str, Any]] = {}
-    for path in sorted(run.path.glob("truth*.json"))[:MOST_FILES]:
+    # In the order of their numbers: the name of a larger one is longer.
+    paths = sorted(run.path.glob("truth*.json"), key=lambda path: (len(path.name), path.name))
+    for path in paths[-MOST_FILES:]:
         # If a file is damaged, the rows before the damage are kept.
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
             for player in read_json(path)["players"]:

@@ -170,14 +170,14 @@ class StoredGames:
                 "prior_value": done.prior_value,
                 "kl": done.prior_kl,
                 "depth": done.depth,
-                "visits": done.all_visits,
+                "visits": None if done.is_improved else done.all_visits,
                 "is_target": bool(one.record.flags[ply] & POLICY_TARGET),
                 "candidates": [
                     {
                         **move,
                         "said": display_moves(one.game, state[None], [action], last)[0],
                         "played": move["text"] == done.move,
-                        "visits": visits,
+                        "visits": None if done.is_improved else visits,
                         "share": visits / total,
                     }
                     for move, action, (_, visits) in zip(

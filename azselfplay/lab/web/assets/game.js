@@ -16,7 +16,7 @@ const where = el("p", { class: "where", role: "status" });
 const search = el("section", { "aria-label": "The search in this position" });
 const network = el("section", { "aria-label": "A network on this position" });
 const variations = new Variations(run, Number(number), (moves) => trying(() => showLine(moves)));
-const meaning = el("p", { class: "note", hidden: true }, "Green: moves that the search tried, the larger the more visits.");
+const meaning = el("p", { class: "note", hidden: true });
 const onward = el("a", {}, "Play on from here");
 let game = null;
 let ply = 0;
@@ -83,19 +83,20 @@ function drawSearch() {
     return;
   }
   const mover = `${game.names[found.side]} played `.replace(/^t/, "T");
-  if (!found.visits) {
+  if (!found.candidates.length) {
     search.replaceChildren(el("h2", {}, "No search"), el("p", {}, mover, el("b", {}, game.moves[position.ply]), ", without a search."));
     return;
   }
   const depth = found.depth ? `, depth ${fixed(found.depth[0], 1)} (deepest ${found.depth[1]})` : "";
   const shares = new Map(said()?.policy.map((one) => [one.text, one.share]) ?? []);
-  const columns = [["Move"], ["Visits", true], ["Search"], ...(said() ? [["Network"]] : [])];
+  const improved = found.visits === null; // shares of Gumbel's improved policy, which moves have without a visit, too
+  const columns = [["Move"], ...(improved ? [] : [["Visits", true]]), ["Search"], ...(said() ? [["Network"]] : [])];
   const rows = found.candidates.map((one) => [
-    el("span", { class: one.played ? "played" : null }, one.said), count(one.visits), bar(one.share, 0), ...(said() ? [bar(shares.get(one.text), 1)] : [])]);
+    el("span", { class: one.played ? "played" : null }, one.said), ...(improved ? [] : [count(one.visits)]), bar(one.share, 0), ...(said() ? [bar(shares.get(one.text), 1)] : [])]);
   search.replaceChildren(
     el("h2", {}, "Search"),
-    el("p", {}, mover, el("b", {}, game.moves[position.ply]), `. Value ${signed(found.value, 3)}, network ${signed(found.prior_value, 3)}, KL ${fixed(found.kl, 3)} nats, ${count(found.visits)} visits${depth}. ${found.is_target ? "The network learns from this policy." : "Not a policy target."}`),
-    table("Moves by visits", columns, rows));
+    el("p", {}, mover, el("b", {}, game.moves[position.ply]), `. Value ${signed(found.value, 3)}, network ${signed(found.prior_value, 3)}, KL ${fixed(found.kl, 3)} nats, ${improved ? "shares of the improved policy" : `${count(found.visits)} visits`}${depth}. ${found.is_target ? "The network learns from this policy." : "Not a policy target."}`),
+    table(improved ? "Moves by their share" : "Moves by visits", columns, rows));
 }
 
 const said = () => (asked && position?.network?.asked === asked ? position.network : null);
@@ -135,6 +136,8 @@ function draw() {
   onward.hidden = ply === game.moves.length;
   board.show(position.board, [], position.search?.candidates ?? []);
   meaning.hidden = !position.search;
+  const tried = position.search?.visits === null ? "with a share of the improved policy, the larger the more." : "that the search tried, the larger the more visits.";
+  meaning.replaceChildren(`Green: moves ${tried}`);
   value.mark = ply;
   value.draw();
   markMove();
