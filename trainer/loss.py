@@ -149,7 +149,7 @@ class Head:
     targets: Any
     """A NamedTuple that `of(window, numbers, symmetries, maps)` makes for the positions `numbers [n]` of the
     window, each through the symmetry `symmetries [n]` of `maps`. It has `part(index, parts)`, as `Samples`
-    has."""
+    has, and `samples`, the number of samples of the whole batch with a target."""
     loss: Callable[[Tensor, Any], Tensor]
     """The loss of the head's outputs, for these targets as tensors: a sum divided as in `Losses`."""
 

@@ -11,6 +11,7 @@ import contextlib
 import copy
 import logging
 import math
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple
@@ -60,7 +61,8 @@ class StepFigures(NamedTuple):
     gradient_norm: float
     """Norm before clipping."""
     heads: dict[str, float]
-    """Losses of the auxiliary heads that are trained, by name."""
+    """Losses of the auxiliary heads that are trained, by name; without those for which no sample said
+    anything."""
 
 
 class HeldOutFigures(NamedTuple):
@@ -116,7 +118,8 @@ class TrainStep:
         """Steps made so far, including those before a restart."""
         self._sums = torch.zeros(5 + len(self._heads), device=device)
         """A row of losses, and the norm of the gradient: their sums over `_summed` steps."""
-        self._summed = 0
+        self._summed, self._known = 0, Counter[str]()
+        """Steps in the sums, and by head those in which some sample had a target."""
         self._at_once = settings.batch
         """Samples whose gradient is computed at once: fewer than the batch if the device lacks memory."""
 
@@ -144,6 +147,7 @@ class TrainStep:
         row[VALUE_AT] /= row[WEIGHT_AT].clamp_min(LEAST_WEIGHT)
         self._sums += torch.cat([row, norm[None]])
         self._summed += 1
+        self._known.update(self._known_heads(share.samples))
 
     def _backward(self, samples: Samples, counts: Counts) -> Tensor:
         """Compute the gradient of a batch into the network; return its losses as `_backward_of` does.
@@ -213,7 +217,7 @@ class TrainStep:
             main, heads, mean_weight = self._losses(self.playing.eval(), samples, Counts.of(samples))
         values = self.values(samples.packed_features)
         losses = main.policy.item(), (main.value / mean_weight.clamp_min(LEAST_WEIGHT)).item()
-        of_heads = {name: loss.item() for name, loss in heads.items()}
+        of_heads = {name: heads[name].item() for name in self._known_heads(samples)}
         return HeldOutFigures(*losses, float(values.std()), of_heads)
 
     def values(self, packed_features: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
@@ -299,15 +303,26 @@ class TrainStep:
         }
         return main, heads, weights.sum() / counts.samples
 
+    def _known_heads(self, samples: Samples) -> list[str]:
+        """Return the heads that are trained and for which some sample of the whole batch has a target."""
+        own = samples.heads or {}
+        return [name for name in self._heads if own[name].samples]
+
     def figures(self) -> StepFigures | None:
         """Return the means over the steps since the last call; None if there were none."""
         if not self._summed:
             return None
-        means = (self._sums / self._summed).tolist()
+        policy, value, entropy, _, *of_heads, norm = self._sums.tolist()
+        means = (total / self._summed for total in (policy, value, entropy, norm))
+        heads = {
+            name: total / self._known[name]
+            for name, total in zip(self._heads, of_heads, strict=True)
+            if self._known[name]
+        }
+        figures = StepFigures(*means, heads)
         self._sums.zero_()
-        self._summed = 0
-        policy, value, entropy, _, *heads, norm = means
-        return StepFigures(policy, value, entropy, norm, dict(zip(self._heads, heads, strict=True)))
+        self._summed, self._known = 0, Counter()
+        return figures
 
     def weights(self, version: int, *, half: bool = False) -> bytes:
         """Return the current weights as a file (`half`: see `net.weights.to_bytes`). Raises Fatal if they are

@@ -1,6 +1,7 @@
 """Heads that only help to train the tower are learned, and change nothing else."""
 
 import dataclasses
+import math
 from pathlib import Path
 
 import numpy as np
@@ -32,8 +33,8 @@ SAMPLER = Sampler(GAME, 1, heads=trained_heads(LossSettings(**ALL)))
 CPU = torch.device("cpu")
 
 
-def one_game() -> Samples:
-    window = Window(GAME, 100, with_owners=True)
+def one_game(*, with_owners: bool = True) -> Samples:
+    window = Window(GAME, 100, with_owners=with_owners)
     window.add(random_game(GAME, np.random.default_rng(4), simulations=50))
     return SAMPLER.spread_over_last(window, 100, 100)
 
@@ -55,6 +56,17 @@ def test_one_game_is_learnt_by_heart() -> None:
     np.testing.assert_allclose(outputs.training["ownership"].detach().tanh(), owners, atol=0.1)
 
 
+def test_a_head_without_targets_has_no_loss() -> None:
+    """Imported games have no last boards. Steps with them alone leave the mean of others as it is."""
+    one, samples, nothing = learner(**ALL), one_game(), one_game(with_owners=False)
+    one.train(nothing)
+    assert one.figures().heads == one.evaluate(nothing).heads == {}  # type: ignore[union-attr]
+    for batch in (nothing, samples, nothing):
+        one.train(batch)
+    found = one.figures().heads["ownership"]  # type: ignore[union-attr]
+    assert found == pytest.approx(math.log(2), abs=0.2), "a guess of the new network"
+
+
 def test_weight_zero_trains_no_head_and_the_rest_as_without_it() -> None:
     samples, settings = one_game(), (OptimizerSettings(), LossSettings())
     torch.manual_seed(1)
@@ -68,10 +80,7 @@ def test_weight_zero_trains_no_head_and_the_rest_as_without_it() -> None:
         # Such a head still sees the boards, so its running statistics change; its weights do not.
         if name in theirs or name.endswith(("weight", "bias")):
             assert torch.equal(tensor, theirs.get(name, before[name]))
-    figures = idle.figures()
-    assert figures is not None
-    assert figures.heads == {}
-    assert idle.evaluate(samples).heads == {}
+    assert idle.figures().heads == idle.evaluate(samples).heads == {}  # type: ignore[union-attr]
 
 
 def test_heads_are_made_for_a_new_network_and_added_to_given_weights(tmp_path: Path) -> None:
