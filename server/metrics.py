@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, deque
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from statistics import fmean
+from operator import mul
 from typing import TYPE_CHECKING
 
 from azselfplay.host.aio import Faults
@@ -85,11 +85,6 @@ METRICS = (
     Metric("az_gate_promoted_total", "gate.promoted", "Weights that won the gate."),
     Metric("az_gate_rejected_total", "gate.rejected", "Weights that lost the gate."),
 )
-
-
-def mean_of(values: Collection[float]) -> float:
-    """Return the mean; 0 of nothing."""
-    return fmean(values) if values else 0.0
 
 
 @dataclass(frozen=True)
@@ -236,13 +231,14 @@ class Figures:
 
     def as_dict(self, now: float) -> dict[str, object]:
         answered = self.rate.per_second(self.evals_by_evaluator.total(), now)
+        rows, waited = sum(self.batch_rows), sum(map(mul, self.batch_rows, self.wait))
         return {
             "uptime_s": round(now - self.started, 1),
             "evals": self.evals,
             "evals_per_s": round(answered + self.own.per_second, 1),
-            "mean_batch": round(mean_of(self.batch_rows), 1),
+            "mean_batch": round(rows / max(len(self.batch_rows), 1), 1),
             "device_busy_s": round(self.device_busy, 2),
-            "queue_wait_ms": round(1000 * mean_of(self.wait), 3),
+            "queue_wait_ms": round(1000 * waited / max(rows, 1), 3),
             **{name: getattr(self, name) for name in COUNTED},
             "faults": self.faults.count,
             "trainer": self.trainer,

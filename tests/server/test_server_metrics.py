@@ -82,9 +82,10 @@ def test_a_rate_is_that_of_the_last_seconds_and_falls_to_zero_when_nothing_happe
 
 
 def test_figures_start_at_zero_and_count_batches() -> None:
+    """The wait is the mean over rows."""
     figures = Figures(started=10.0)
     assert figures.as_dict(10.0)["evals_per_s"] == 0
-    figures.reported(1, EvaluatorReport(64, [64, 32], [0.002, 0.002], [0.01], 5, 32, 3, 2, 1, 1), 12.0)
+    figures.reported(1, EvaluatorReport(64, [64, 32], [0.001, 0.004], [0.01], 5, 32, 3, 2, 1, 1), 12.0)
     shown = figures.as_dict(13.0)
     assert (shown["evals"], shown["batches"], shown["mean_batch"], shown["queue_wait_ms"]) == (64, 2, 48, 2)
     counted = [shown[name] for name in ("redone_rows", "wrong_rows", "bad_batches", "poisoned")]
