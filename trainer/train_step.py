@@ -147,7 +147,7 @@ class TrainStep:
         row[VALUE_AT] /= row[WEIGHT_AT].clamp_min(LEAST_WEIGHT)
         self._sums += torch.cat([row, norm[None]])
         self._summed += 1
-        self._known.update(self._known_heads(share.samples))
+        self._known.update(self._known_heads(batch.samples))
 
     def _backward(self, samples: Samples, counts: Counts) -> Tensor:
         """Compute the gradient of a batch into the network; return its losses as `_backward_of` does.
