@@ -312,14 +312,14 @@ class TrainStep:
         """Return the means over the steps since the last call; None if there were none."""
         if not self._summed:
             return None
+        steps = self._summed
         policy, value, entropy, _, *of_heads, norm = self._sums.tolist()
-        means = (total / self._summed for total in (policy, value, entropy, norm))
         heads = {
             name: total / self._known[name]
             for name, total in zip(self._heads, of_heads, strict=True)
             if self._known[name]
         }
-        figures = StepFigures(*means, heads)
+        figures = StepFigures(policy / steps, value / steps, entropy / steps, norm / steps, heads)
         self._sums.zero_()
         self._summed, self._known = 0, Counter()
         return figures
