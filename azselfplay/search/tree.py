@@ -56,9 +56,20 @@ class _Views(NamedTuple):
 
 def _views_of(forest: Forest, slot: int) -> _Views:
     arrays = forest.tree(slot)
-    fields = (arrays.state[name] for name in ("nodes", "root_visits", "remaining", "depth_sum", "deepest"))
-    of_nodes = (arrays.nodes[name] for name in ("first_edge", "edge_count", "proof"))
-    return _Views(arrays, arrays.state[0], *fields, *of_nodes, forest.arrays.history[slot])
+    state, nodes = arrays.state, arrays.nodes
+    return _Views(
+        arrays,
+        state[0],
+        state["nodes"],
+        state["root_visits"],
+        state["remaining"],
+        state["depth_sum"],
+        state["deepest"],
+        nodes["first_edge"],
+        nodes["edge_count"],
+        nodes["proof"],
+        forest.arrays.history[slot],
+    )
 
 
 class SearchTree:
