@@ -19,6 +19,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from azselfplay.games.packed import LegalMasks
+from azselfplay.games.spec import Game
 from azselfplay.search.evaluator import Evaluations, Part, Reply, WaitingLeaves, deliver, fail
 from protocol.errors import Code
 from protocol.frames import LeafBatch, check_evaluations
@@ -26,6 +27,9 @@ from protocol.messages import Evaluate, Evaluated, Refused, Welcome
 
 LEAVES_PER_MESSAGE = 128
 """Leaves in one EVALUATE: enough to make the cost of a message small, few enough to fill batches evenly."""
+MESSAGE_BYTES = 1024 * 1024
+"""Most bytes of features or of priors in one message, unless a single leaf has more: a quarter of what either
+side accepts, and of what the server queues for a player."""
 SEND_AGAIN = 0.2
 """Seconds until a message that the socket did not accept is sent again."""
 RETRY_AFTER = 1.0
@@ -43,6 +47,12 @@ Send = Callable[..., bool]
 """`send(message, *frames)`, False if the message did not go out (`link.connection.Connection.send`)."""
 
 
+def rows_per_message(game: Game, history: int) -> int:
+    """Return how many leaves of a game a message has at most: fewer where they are large."""
+    largest = max(8 * game.feature_words(history), 2 * game.max_legal, game.mask_bytes)
+    return max(1, min(LEAVES_PER_MESSAGE, MESSAGE_BYTES // largest))
+
+
 class LeafRefused(Exception):
     """The server will not evaluate this leaf; the game it belongs to is abandoned."""
 
@@ -55,8 +65,11 @@ class RemoteEvaluator:
     these two messages. `close` ends the timer.
     """
 
-    def __init__(self, send: Send, *, masks: LegalMasks | None = None) -> None:
-        """`masks`: encodes the legal actions where they are not sent as a list."""
+    def __init__(
+        self, send: Send, *, masks: LegalMasks | None = None, most_rows: int = LEAVES_PER_MESSAGE
+    ) -> None:
+        """`masks`: encodes the legal actions where they are not sent as a list. `most_rows`: most leaves in a
+        message (`rows_per_message`)."""
         self.version = 0
         """Weights version of the newest answer."""
         self.leaves = 0
@@ -68,6 +81,7 @@ class RemoteEvaluator:
         self._requests: RequestTable[tuple[LeafBatch, list[Part]]] = RequestTable()
         """Each with the leaves that were sent, and the searches that wait for them."""
         self._masks = masks
+        self._most_rows = most_rows
         self._timer: asyncio.TimerHandle | None = None
 
     def submit(self, batch: LeafBatch, reply: Reply) -> None:
@@ -139,7 +153,7 @@ class RemoteEvaluator:
     def _flush(self) -> None:
         """Put waiting leaves into requests and send what the credits allow."""
         while self._waiting and (room := self._requests.room):
-            batch, parts = self._waiting.take(min(LEAVES_PER_MESSAGE, room))
+            batch, parts = self._waiting.take(min(self._most_rows, room))
             self._requests.open((batch, parts), batch.rows)
         # A request that the socket does not accept now counts as in flight, with a short deadline.
         now = self._loop.time()

@@ -22,7 +22,8 @@ from azselfplay.link.weights_downloader import WeightsDownloader
 from azselfplay.link.weights_files import in_cache
 from azselfplay.search.compiled import OwnNetwork
 from azselfplay.search.evaluator import Evaluations, Evaluator, Reply, WaitingLeaves, deliver, fail
-from client.remote_evaluator import LeafRefused, RemoteEvaluator
+from client.remote_evaluator import LeafRefused, RemoteEvaluator, rows_per_message
+from client.warm import Run
 from net.sparse import SparseInference
 from net.weights import BadWeights
 from protocol.frames import LeafBatch
@@ -100,12 +101,10 @@ class ServerSource(Source):
         hello: Hello,
         settings: ConnectionSettings,
         on_games: Callable[[], None],
-        mask_bytes: int,
-        run: bytes,
+        run: Run,
     ) -> None:
-        """`mask_bytes`: `Game.mask_bytes`; `run`: the identity of the run that is played."""
         super().__init__(on_games)
-        self._run = run
+        self._run = run.identity
         self._connection = Connection(
             context,
             endpoint,
@@ -115,8 +114,12 @@ class ServerSource(Source):
             on_lost=lambda _: self.evaluator.lost(),
             settings=settings,
         )
-        masks = LegalMasks(mask_bytes) if mask_bytes else None
-        self.evaluator = RemoteEvaluator(self._connection.send, masks=masks)
+        game, history = run.game, run.settings.history
+        self.evaluator = RemoteEvaluator(
+            self._connection.send,
+            masks=LegalMasks(game.mask_bytes) if game.mask_bytes else None,
+            most_rows=rows_per_message(game, history),
+        )
 
     @property
     def leaves(self) -> int:

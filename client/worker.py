@@ -190,7 +190,7 @@ class Worker:
         else:
             settings = ConnectionSettings(options.server, "leaves", keys=self._keys)
             server = options.leaves, self._hello, settings
-            source = ServerSource(self._context, *server, self._on_games, run.game.mask_bytes, run.identity)
+            source = ServerSource(self._context, *server, self._on_games, run)
         self._source = source
         self._closing.callback(source.close)
         for part in (uploader.run(), *source.parts()):

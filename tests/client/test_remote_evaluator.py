@@ -1,6 +1,7 @@
 """Leaves go out together, and every answer comes back to the leaf that it belongs to."""
 
 import asyncio
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,8 +9,10 @@ from client_server import echo_priors, echo_value
 from leaf_by_leaf import Leaf
 from ring_parts import SteppedLoop
 
+from azselfplay.games import get_game
+from azselfplay.link.sockets import LEAVES_LIMIT
 from azselfplay.search.evaluator import Evaluations, evaluate
-from client.remote_evaluator import LEAVES_PER_MESSAGE, LeafRefused, RemoteEvaluator
+from client.remote_evaluator import LEAVES_PER_MESSAGE, LeafRefused, RemoteEvaluator, rows_per_message
 from protocol.frames import LeafBatch
 from protocol.messages import BadMessage, Evaluate, Evaluated, Refused
 
@@ -100,6 +103,20 @@ async def test_leaves_in_flight_stay_within_the_credits() -> None:
         evaluator.on_evaluated(Evaluated(requests, 0, 50, 3), [memoryview(frame) for frame in frames])
     assert len((await future).wdl) == 200
     evaluator.close()
+
+
+async def test_large_leaves_travel_in_messages_that_both_sides_accept() -> None:
+    """A frame above the limit cuts the connection, and the same request would be sent again for ever."""
+    chess = get_game("chess")
+    for game in (replace(chess, planes_per_position=800), replace(chess, max_legal=17_000)):
+        wire, rows = Wire(), rows_per_message(game, history=8)
+        evaluator = RemoteEvaluator(wire.send, most_rows=rows)
+        evaluator.joined(_Welcome(300))  # type: ignore[arg-type]
+        evaluator.submit(joined([random_leaf(np.random.default_rng(1))] * 128), None)  # type: ignore[arg-type]
+        assert [message.rows for message, _ in wire.sent][:-1] == [rows] * (128 // rows)
+        assert 0 < rows * max(8 * game.feature_words(8), 2 * game.max_legal) <= LEAVES_LIMIT
+        evaluator.close()
+    assert rows_per_message(chess, history=8) == LEAVES_PER_MESSAGE
 
 
 async def test_a_refused_request_fails_the_searches_that_wait_for_it() -> None:

@@ -14,14 +14,17 @@ from changed_settings import self_play
 from client_server import small_server
 from worker_site import Site, run_site
 
+from azselfplay.games import get_game
 from azselfplay.host.aio import first_cause
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.link.connection import ConnectionSettings
 from client.sources import ServerSource
 from client.spool import Spool
 from client.uploader import Uploader
+from client.warm import Run
 from client.worker import parse
 from protocol.messages import PROTOCOL_VERSION, Bye, Grant, Hello
+from protocol.settings import SelfPlaySettings
 
 
 async def ending_of(folder: Path, prepare: Callable[[Site], Awaitable[None]], **options: object) -> Fatal:
@@ -103,7 +106,8 @@ async def test_leaves_do_not_go_to_another_run(tmp_path: Path) -> None:
         def note() -> None:
             games.append(source.games_to_play(0))
 
-        source = ServerSource(context, endpoint, hello, settings, note, 0, run=b"a" * 16)
+        ours = Run("a", get_game("chess"), SelfPlaySettings(), b"a" * 16)
+        source = ServerSource(context, endpoint, hello, settings, note, ours)
         for run, wanted in ((b"b", []), (b"a", [4])):
             source._on_joined(msgspec.structs.replace(server.welcome, run_id=run * 16))
             source._on_leaves_message(Grant(500, 9), [])  # not taken without a session of this run
