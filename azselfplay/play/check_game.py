@@ -78,7 +78,8 @@ def main() -> int:
 
 
 def self_play_is_accepted(game: Game, playouts: Playouts) -> None:  # noqa: ARG001
-    """Search and trainer can compile the rules, and the trainer accepts a game of self-play."""
+    """Search and trainer can compile the rules, and the trainer accepts a game of self-play, also a long
+    one."""
     import asyncio
 
     import numpy as np
@@ -89,10 +90,16 @@ def self_play_is_accepted(game: Game, playouts: Playouts) -> None:  # noqa: ARG0
     from azselfplay.search.pool import SearchPool
     from azselfplay.search.settings import resolve
     from client.self_play import play_game
+    from protocol.messages import MAX_RECORD
+    from protocol.records import SHARES
     from protocol.settings import SearchSettings, SelfPlaySettings
     from trainer.verify import Expected, Verifier
 
     settings = resolve(SelfPlaySettings(search=SearchSettings(simulations=4)), game)
+    # A ply takes 20 bytes, and 4 for each visited action: usually all that are legal, in a long search.
+    size = int(settings.max_plies * (20 + 4 * min(game.mean_legal, SHARES)))
+    what = "{} plies of {:.0f} visited actions take {} bytes, and a record has {}: make max_plies smaller"
+    must(size <= MAX_RECORD, what, settings.max_plies, game.mean_legal, size, MAX_RECORD)
     pool = SearchPool(Forest(game, settings), UniformEvaluator())
     record = asyncio.run(play_game(pool, np.random.default_rng(0)))
     fault = Verifier(game).check(record, Expected.of(settings, game), 0)

@@ -17,6 +17,7 @@ from azselfplay.games import GAME_NAMES, get_game
 from azselfplay.games.names import nearest
 from azselfplay.games.spec import Game
 from azselfplay.search.selection import NAMES, selection
+from protocol.records import SHARES
 from protocol.settings import (
     MoveSettings,
     NoiseSettings,
@@ -53,6 +54,13 @@ def resolve(settings: SelfPlaySettings, game: Game) -> SelfPlaySettings:
     except ValueError as error:
         raise ValueError(f"self_play.{error}") from None
     check_combinations(resolved)
+    name = resolved.search.selection
+    # An improved policy that is nearly uniform would be all shares of the first actions.
+    if game.max_legal > SHARES and selection(name).LEARNS_SHARES:
+        raise ValueError(
+            f"self_play.search.selection is {name!r}, which has {SHARES} shares for the moves of a position, "
+            f"but {game.name} has up to {game.max_legal}: choose puct"
+        )
     if resolved.start.position:
         _check_start(game, resolved.start.position, "start.position")
     for line in start_lines(resolved.start.positions):

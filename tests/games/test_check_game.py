@@ -139,6 +139,8 @@ def test_rules_that_cannot_be_compiled_or_that_no_run_can_play_are_found(monkeyp
     monkeypatch.setattr("azselfplay.search.compiled.get_game", lambda _: plain)
     assert "TypingError" in fault_of(self_play_is_accepted, plain, ())
     assert "max_plies" in fault_of(self_play_is_accepted, dataclasses.replace(GAME, max_plies=20_000), ())
+    wide = dataclasses.replace(GAME, max_plies=10_000, mean_legal=300.0)
+    assert "make max_plies smaller" in fault_of(self_play_is_accepted, wide, ())
 
 
 @pytest.mark.parametrize(
