@@ -206,7 +206,13 @@ def _seen(game: Game, history: int) -> tuple[int, ...]:
     return game.rows, game.cols, game.actions, game.feature_words(history), game.planes(history)
 
 
-WORDS = {path.replace("gumbel.", "gumbel_").rpartition(".")[2]: path for path in FIELDS[1:]}
+def word_of(path: str) -> str:
+    """Return a setting's short name. A selection's own group stays in it, so that no setting takes the name
+    of another."""
+    return path.removeprefix("search.").removeprefix("moves.").replace(".", "_")
+
+
+WORDS = {word_of(path): path for path in FIELDS[1:]}
 """Settings by their short names in a search's name: ratings are stored under these names."""
 
 

@@ -1,6 +1,7 @@
 """The search that a network plays with: read from a text or from its run, named, and really used."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from azselfplay.host.config import to_toml
 from azselfplay.host.exits import Exit
 from azselfplay.play.analysis import AnalysisRequest, Analyst
 from azselfplay.play.builtin_players import NetPlayer
-from azselfplay.play.nets import LoadedNet, search_name, settings_for_search, settings_of_run
+from azselfplay.play.nets import LoadedNet, search_name, settings_for_search, settings_of_run, word_of
 from azselfplay.play.truth_errors import chosen_actions, rows_for
 from azselfplay.search.evaluator import UniformEvaluator
 from azselfplay.search.settings import FOR_EVALUATION, FOR_PLAY
@@ -53,6 +54,11 @@ def test_a_name_says_only_what_is_not_as_usual_and_is_used() -> None:
     assert search_name(varied(GUMBEL, c_scale=0.1, c_init=3.0)) == "gumbel?gumbel_c_scale=0.1"
 
 
+def test_a_setting_of_a_selection_of_its_own_takes_no_word_of_another() -> None:
+    paths = ("search.c_init", "moves.final_move", "gumbel.c_scale", "mypuct.c_init")
+    assert [word_of(path) for path in paths] == ["c_init", "final_move", "gumbel_c_scale", "mypuct_c_init"]
+
+
 def test_without_a_word_a_network_that_explored_with_gumbel_plays_with_puct(tmp_path: Path) -> None:
     trained = self_play(selection="gumbel", c_scale=0.3, solver=True, root_noise=0.25, temperature=1.0)
     weights = run_of(tmp_path, trained)
@@ -74,6 +80,13 @@ def test_weights_of_no_run_are_searched_as_all_that_play(tmp_path: Path) -> None
 def test_a_search_that_means_nothing_is_refused(text: str) -> None:
     with ends(Exit.CONFIG):
         settings_for_search(text, GAME)
+
+
+def test_a_game_with_more_moves_than_shares_is_searched_without_shares() -> None:
+    wide = replace(GAME, max_legal=10_001)
+    with ends(Exit.CONFIG, "choose puct"):
+        settings_for_search("gumbel", wide)
+    assert settings_for_search("puct", wide) == FOR_EVALUATION
 
 
 @pytest.mark.parametrize(
