@@ -11,7 +11,7 @@ import numpy as np
 
 from azselfplay.games.game_history import GameHistory, replay
 from azselfplay.games.knowledge import GameFormat, GameWriter, WrittenMove, knowledge_of, tag_value
-from azselfplay.games.spec import Game, Positions
+from azselfplay.games.spec import MAX_PLIES, Game, Positions
 
 # ---- Reading -------------------------------------------------------------------------------------
 
@@ -67,7 +67,7 @@ def at_moves(text: str) -> tuple[str, str, str]:
 def after_moves(game: Game, start: str, moves: Sequence[str], *, draws_end: bool = False) -> GameHistory:
     """Return the game after `moves` (`replay`). Raises ValueError. The cap on the length of games belongs to
     self-play and is no rule of the game, so here it counts from the position after `moves`."""
-    cap = game.max_plies + len(moves)
+    cap = min(game.max_plies + len(moves), MAX_PLIES)
     return replay(game, start, moves, cap, play_as_written, draws_end=draws_end)
 
 

@@ -26,6 +26,9 @@ ONGOING = 0
 PLY_CAP = "ply_cap"
 """Name of the end reason of a game that reaches the length limit; it is scored as a draw."""
 
+MAX_PLIES = 10_000
+"""Most plies in any game, also as a setting (`protocol.settings.Plies`)."""
+
 NO_ROOT = -1
 """The argument `root` of `end_reason` outside a search: only the rules of the game decide."""
 

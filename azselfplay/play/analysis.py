@@ -30,12 +30,13 @@ from azselfplay.search.forest import Forest
 from azselfplay.search.leaf_parallel import node_bytes
 from azselfplay.search.mcts import choose_action, search
 from azselfplay.search.pool import SearchPool
-from azselfplay.search.result import SearchResult, evenly
+from azselfplay.search.result import SearchResult
 from azselfplay.search.settings import FOR_EVALUATION, resolve
 from azselfplay.search.tree import SearchTree
 from azselfplay.search.warm import warm
 from protocol.frames import LeafBatch
 from protocol.messages import MAX_START
+from protocol.records import SHARES
 from protocol.settings import MAX_SIMULATIONS, SelfPlaySettings, changed
 
 UNWRITTEN = 1024
@@ -414,13 +415,16 @@ def _visits(tree: SearchTree, result: SearchResult) -> dict[int, int]:
     """Return the visits of the visited actions. A Gumbel search reports shares instead, and its visits are in
     its scores."""
     actions, visits = result.actions, result.visits
-    # Moves that win at once are not searched: share all simulations evenly among them.
-    if result.is_improved and result.scores is None:
-        visits = evenly(tree.settings.search.simulations, len(actions))
-    elif result.is_improved and result.scores is not None:
-        # Moves that the search never tried have scores, but no visits to report.
-        seen = result.scores.visits > 0
-        actions, visits = result.scores.actions[seen], result.scores.visits[seen]
+    if result.is_improved and result.scores is not None:
+        actions, visits = result.scores.actions, result.scores.visits
+    # Moves that win at once are not searched, and other selections may have no scores.
+    elif result.is_improved:
+        simulations = tree.settings.search.simulations
+        # Rounding the sums, and not the parts, keeps the total.
+        sums = -(-np.cumsum(visits, dtype=np.int64) * simulations // SHARES)
+        visits = np.diff(sums, prepend=0).astype(np.int32)
+    seen = visits > 0
+    actions, visits = actions[seen], visits[seen]
     return dict(zip(actions.tolist(), visits.tolist(), strict=True))
 
 

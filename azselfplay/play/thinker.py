@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from azselfplay.games.game_history import GameHistory
-from azselfplay.games.spec import Game, outcome_for_first_player
+from azselfplay.games.spec import MAX_PLIES, Game, outcome_for_first_player
 from azselfplay.play.nets import LoadedNet
 from azselfplay.play.orders import Found, Line, Progress, Report, Request
 from azselfplay.play.syzygy import Tables
@@ -55,9 +55,6 @@ class OpenGame(GameHistory):
         # Later positions stay in the array and are overwritten.
         del self.actions[ply:]
 
-
-NO_PLY_CAP = 10_000
-"""More plies than a game here can have, because the controller decides when it is over."""
 
 ROOT_GRACE = 0.03
 """Seconds that the root's evaluation may take beyond the time limit, because no move is known without it. A
@@ -114,7 +111,8 @@ class Thinker:
         moves that are searched at the root."""
         self.net = net
         self.game = game or net.game
-        changes = {"search.simulations": MAX_SIMULATIONS, "history": net.history, "max_plies": NO_PLY_CAP}
+        # Longer than in self-play, because the controller decides when a game is over.
+        changes = {"search.simulations": MAX_SIMULATIONS, "history": net.history, "max_plies": MAX_PLIES}
         self._evaluator = net.evaluator
         self._tables = tables
         self._rng = np.random.default_rng(seed)

@@ -1,15 +1,27 @@
 """How a line of input is read, and how a bad line is answered."""
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
+from changed_settings import self_play
 from hypothesis import given
 from hypothesis import strategies as st
 
 from azselfplay.games import get_game
-from azselfplay.play.analysis import MAX_MOVES, AnalysisRequest, BadRequest, InFlight, parse, trees_in_flight
+from azselfplay.play.analysis import (
+    MAX_MOVES,
+    AnalysisRequest,
+    BadRequest,
+    InFlight,
+    _visits,
+    parse,
+    trees_in_flight,
+)
 from azselfplay.play.driver import LineSplitter
+from azselfplay.search.result import SearchResult
 
 
 def test_what_a_line_leaves_out_has_a_default() -> None:
@@ -118,3 +130,9 @@ def test_a_byte_order_mark_is_skipped_at_the_start_of_a_stream_and_nowhere_else(
         found += splitter.feed(data[:size])
         data = data[size:]
     assert found == [b"uci", b"\xef\xbb\xbfuci"]
+
+
+def test_shares_without_scores_are_answered_as_visits_in_the_same_proportion() -> None:
+    result = SearchResult(np.array([2, 5, 7], np.uint16), np.array([7498, 2501, 1], np.int32), 0.0, True)
+    tree: Any = SimpleNamespace(settings=self_play(simulations=64))
+    assert _visits(tree, result) == {2: 48, 5: 16}

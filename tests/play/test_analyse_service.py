@@ -1,6 +1,7 @@
 """Every position of a stream is answered, and in the same way as if it were alone."""
 
 import asyncio
+import dataclasses
 import json
 import os
 from collections.abc import Sequence
@@ -21,6 +22,7 @@ from azselfplay.host.aio import Stop
 from azselfplay.play.analysis import AnalysisRequest, Analyst, Service
 from azselfplay.play.driver import CHUNK, Input
 from azselfplay.play.nets import load_net
+from azselfplay.search.evaluator import UniformEvaluator
 from azselfplay.search.forest import Forest
 from azselfplay.search.settings import resolve
 from azselfplay.search.tree import SearchTree
@@ -120,6 +122,13 @@ def test_a_game_longer_than_in_self_play_is_analysed() -> None:
     for action in record.actions[: game.max_plies + 1]:
         game_history.play(int(action))
     (answer,) = analysed("chess", [{"id": 1, "moves": game_history.moves_text(), "simulations": 4}])
+    assert sum(answer["visits"].values()) == 4
+
+
+def test_a_position_of_a_game_with_the_largest_cap_is_analysed() -> None:
+    """Here the cap cannot count from the given position: settings allow no larger one."""
+    game = dataclasses.replace(get_game("tic_tac_toe"), max_plies=10_000)
+    answer = asyncio.run(Analyst(game, UniformEvaluator(), 1).answer(AnalysisRequest(1, "", ("5",), 4)))
     assert sum(answer["visits"].values()) == 4
 
 
