@@ -29,9 +29,9 @@ def get_game(name: str) -> Game:
         module = importlib.import_module(GAME_MODULES[base])
         # `parts_of` finds options only for games with variants, and those have `game_of_options`.
         game: Game = module.game_of_options(options) if options else module.GAME
-        # Each game has exactly one name: `go_19x19` would be a second name for `go`, and runs of the two
-        # would not match.
-        if options and game.name != name:
+        # Each game has exactly one name, by which it is compiled: `go_19x19` would be a second name for `go`,
+        # and runs of the two would not match.
+        if game.name != name:
             raise ValueError(f"the game {name!r} is called {game.name!r}")
         return game
     # OverflowError: a number in the name has too many digits.

@@ -95,6 +95,13 @@ def test_a_broken_one_names_its_package_and_the_reason(packages: Path, name: str
     assert get_game("tic_tac_toe").name == "tic_tac_toe"
 
 
+def test_a_copied_game_that_keeps_its_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be played by compiled code of the game that has this name."""
+    monkeypatch.setitem(plugins.GAME_MODULES, "connect_five", "azselfplay.games.connect_four")
+    with pytest.raises(ValueError, match="'connect_five' is called 'connect_four'"):
+        get_game("connect_five")
+
+
 def test_two_packages_with_one_name_are_both_named(packages: Path) -> None:
     install(packages, "second", "avoid_three = avoid_three:GAME.name")
     plugins.entry_points_by_name.cache_clear()
