@@ -116,7 +116,8 @@ def as_vector(tensors: Mapping[str, Array], game: Game, architecture: Sparse) ->
     features = features_of(game, architecture)
     layout = sparse_kernel.layout_of(features, *architecture.widths)
     rows = tensors["rows"].astype(np.float32)
-    if features.shared is not None:
+    if "shared_rows" in tensors:
+        assert features.shared is not None
         for column in features.shared.T:
             has = column >= 0
             rows[has] += tensors["shared_rows"][column[has]]
@@ -140,7 +141,7 @@ def as_vector(tensors: Mapping[str, Array], game: Game, architecture: Sparse) ->
 def shapes_of(features: SparseFeatures, architecture: Sparse) -> dict[str, tuple[int, ...]]:
     """Return the tensors of a sparse network and their shapes, all float32."""
     width, value, policy = architecture.widths
-    shared = 0 if features.shared is None else int(features.shared.max()) + 1
+    shared = 0 if features.shared is None else int(features.shared.max(initial=-1)) + 1
     shapes: dict[str, tuple[int, ...]] = {
         "rows": (features.features, width),
         "bias": (width,),

@@ -12,7 +12,7 @@ from sparse_positions import SPARSE_GAMES, positions, saved, sparse_network
 from azselfplay.games import get_game
 from net.architectures.sparse import Inputs, SparseNetwork, logits_of, row_sums
 from net.inference import Inference, SparseTorchEngine
-from net.sparse import Sparse, SparseInference, features_of, kernels_for
+from net.sparse import Sparse, SparseInference, as_vector, features_of, kernels_for, shapes_of
 from net.weights import BadWeights, WeightsMeta, load, save
 from protocol.frames import LeafBatch
 
@@ -67,6 +67,15 @@ def test_the_kernel_computes_the_formula(name: str, tmp_path: Path) -> None:
         np.testing.assert_allclose(
             priors[ends[row] - batch.counts[row] : ends[row]], expected_priors, atol=CLOSE
         )
+
+
+@pytest.mark.parametrize("columns", [0, 2])
+def test_a_game_may_share_no_rows(columns: int) -> None:
+    game = get_game("connect_four")
+    own = dataclasses.replace(game.sparse, shared=np.full((game.sparse.features, columns), -1, np.int32))
+    tensors = {name: np.ones(shape, np.float32) for name, shape in shapes_of(own, Sparse("")).items()}
+    vector = as_vector(tensors, dataclasses.replace(game, sparse=own), Sparse(""))
+    assert vector.max() == 1
 
 
 @every_sparse_game
