@@ -25,7 +25,7 @@ from azselfplay.host.reading import read_struct
 from azselfplay.play.builtin_players import NetPlayer
 from azselfplay.play.elo import won_drawn_lost
 from azselfplay.play.nets import load_net
-from azselfplay.play.openings import RANDOM_PLIES, Opening, book_openings, random_openings, usual_plies
+from azselfplay.play.openings import RANDOM_PLIES, Opening, book_openings, longest_openings, usual_plies
 from azselfplay.play.player import Player
 from azselfplay.play.runner import MatchSettings, PlayedGame, play_match
 from azselfplay.search.settings import resolve
@@ -74,8 +74,6 @@ def run(options: argparse.Namespace) -> None:
         # azserver found the GPU when it started, so it may come back.
         raise Fatal(str(error), Exit.TRY_AGAIN) from error
     openings = gate_openings(game, (options.games + 1) // 2, options.seed, settings)
-    if not openings:
-        raise Fatal(f"{game.name} has no openings from these start positions", Exit.CONFIG)
     players = [
         NetPlayer(f"{net.name}, {name}", net, settings.search.simulations, net.close, settings)
         for net, name in zip(nets, "AB", strict=True)
@@ -184,7 +182,7 @@ def gate_openings(game: Game, count: int, seed: int, settings: SelfPlaySettings)
         found.setdefault(opening.game_history(game).state.tobytes(), opening)
     plies = max(1, usual_plies(game))
     while len(found) < count and plies <= max(RANDOM_PLIES, game.max_plies // 2):
-        for opening in random_openings(game, count, plies, seed, settings):
+        for opening in longest_openings(game, count, plies, seed, settings):
             found.setdefault(opening.game_history(game).state.tobytes(), opening)
         plies += 1
     return list(found.values())[:count]

@@ -83,6 +83,14 @@ def random_openings(
     return openings
 
 
+def longest_openings(
+    game: Game, count: int, plies: int, seed: int, settings: SelfPlaySettings | None = None
+) -> list[Opening]:
+    """Return `random_openings` of `plies` moves, or of fewer if all games are over by then."""
+    tries = (random_openings(game, count, fewer, seed, settings) for fewer in range(plies, -1, -1))
+    return next(filter(None, tries), [])
+
+
 def book_openings(game: Game) -> list[Opening]:
     """Return the built-in openings of a game; most games have none."""
     return [
@@ -153,7 +161,7 @@ def openings_for(game: Game, source: str, count: int, seed: int) -> Sequence[Ope
         found = random_openings(game, count, int(plies or RANDOM_PLIES), seed)
     elif kind == "auto":
         book = book_openings(game)[:count]
-        found = book + random_openings(game, count - len(book), usual_plies(game), seed)
+        found = book + longest_openings(game, count - len(book), usual_plies(game), seed)
     elif Path(source).exists():
         found = openings_from_file(game, Path(source), count)
     else:

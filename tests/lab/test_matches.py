@@ -11,13 +11,25 @@ from azselfplay.lab.experiments.judges import matches
 from azselfplay.lab.experiments.judges.matches import openings_of, play, score
 from azselfplay.lab.experiments.measures import check_judge
 from azselfplay.lab.experiments.recipe import Recipe
+from azselfplay.play.gate import gate_openings
 from azselfplay.play.openings import Opening
 from azselfplay.play.runner import PlayedGame
+from azselfplay.search.settings import resolve
+from protocol.settings import SelfPlaySettings
 
 
 def test_a_recipe_s_opening_begins_every_game() -> None:
     openings = openings_of(Recipe("x", "x", "go_5x5", 1.0, opening="C3 C4"), get_game("go_5x5"), 3, seed=1)
     assert [one.actions for one in openings] == [(12, 17)] * 3
+
+
+def test_matches_of_a_game_that_random_moves_soon_end_begin_after_fewer_of_them() -> None:
+    usual = get_game("tic_tac_toe")
+    rules = replace(usual.rules, end_reason=lambda _, n, *__: int(n > 3))
+    game = replace(usual, rules=rules, max_plies=16)
+    openings = openings_of(Recipe("x", "x", "tic_tac_toe", 1.0), game, 3, seed=1)
+    assert [len(one.actions) for one in openings] == [2] * 3
+    assert gate_openings(game, 3, 1, resolve(SelfPlaySettings(), game)) == openings
 
 
 def test_games_that_an_engine_failed_in_measure_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

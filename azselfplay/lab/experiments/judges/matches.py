@@ -19,7 +19,7 @@ from azselfplay.lab.experiments.recipe import Recipe
 from azselfplay.lab.experiments.training import Snapshot, Trained
 from azselfplay.play.elo import estimate, pair_counts
 from azselfplay.play.nets import load_net, search_name, settings_for_search
-from azselfplay.play.openings import Opening, random_openings, usual_plies
+from azselfplay.play.openings import Opening, longest_openings, usual_plies
 from azselfplay.play.players import make_player
 from azselfplay.play.runner import MatchSettings, PlayedGame, ms_a_move, play_match
 from azselfplay.play.truth_errors import PlayerErrors, measure
@@ -92,7 +92,7 @@ def add_matches(
     middle = trained.snapshots[len(trained.snapshots) // 2]
     earlier = {"the untrained network": first, f"the network of minute {middle.minute}": middle}
     # From one opening, two networks would play the same two games again and again.
-    openings = random_openings(game, PAIRS, opening_plies(game), seed=FINAL_SEED)
+    openings = longest_openings(game, PAIRS, opening_plies(game), FINAL_SEED)
     label, player = next(iter(final_players(trained, recipe).items()))
     for name, snapshot in earlier.items():
         if snapshot is not last:
@@ -142,7 +142,7 @@ def openings_of(recipe: Recipe, game: Game, pairs: int, seed: int) -> list[Openi
     """Return the recipe's opening for each of `pairs` pairs of games, or else random openings, which differ
     between seeds (in a small game some are the same). Raises Fatal(CONFIG) for invalid moves."""
     if not recipe.opening:
-        return random_openings(game, pairs, opening_plies(game), seed=seed)
+        return longest_openings(game, pairs, opening_plies(game), seed)
     with as_fatal(ValueError, Exit.CONFIG, f"recipe {recipe.name}: opening: "):
         actions = tuple(replay(game, "", recipe.opening.split()).actions)
     return [Opening(recipe.opening, "", actions)] * pairs
