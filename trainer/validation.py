@@ -18,7 +18,8 @@ import numpy.typing as npt
 
 from azselfplay.games.game_history import GameHistory
 from azselfplay.games.knowledge import Row, knowledge_of
-from azselfplay.games.spec import Game
+from azselfplay.games.spec import MAX_PLIES, Game
+from protocol.messages import MAX_RECORD
 from trainer.sampler_kernel import Samples
 from trainer.window import Window
 
@@ -31,7 +32,7 @@ RANGE = 8192
 """Newest positions over which these are spread. All positions of a game have the same outcome, so the value
 loss of neighbours says little: 1024 in a row can be 8 games of chess, or 50 of Connect Four."""
 CAPACITY = 65_536
-"""Most held-out positions kept; games are kept whole."""
+"""Most held-out positions kept, or those of the longest game; games are kept whole."""
 SEED = 1
 """Seed for positions that are drawn at random: the same in every run."""
 
@@ -46,7 +47,10 @@ class HeldOut:
 
     def __init__(self, game: Game, share: float, positions: int, *, with_owners: bool = False) -> None:
         self._below = int(share * 2**64)
-        room = min(positions, CAPACITY) if share else 1
+        # The largest record has so many visits; a game that fits into the training window must fit here too.
+        visits = min(MAX_PLIES * game.max_legal, MAX_RECORD // 4)
+        longest = max(MAX_PLIES, int(visits / game.mean_legal) + 1)
+        room = min(positions, max(CAPACITY, longest)) if share else 1
         self.window = Window(game, room, with_owners=with_owners)
 
     def takes(self, uid: bytes) -> bool:

@@ -12,7 +12,9 @@ from training_runs import GAME, fill, games, stored, tensors, to_the_end, traini
 from azselfplay.host.exits import Fatal
 from azselfplay.store.sqlite import Store
 from bench.random_games import entry
+from protocol.messages import MAX_RECORD
 from trainer import checkpoint
+from trainer.validation import HeldOut
 from trainer.window import Window
 
 SETTINGS: dict[str, dict[str, object]] = {
@@ -195,6 +197,12 @@ def test_held_out_games_are_never_trained_on(tmp_path: Path) -> None:
         each.make_step()
     expected = tensors(again)
     assert all(torch.equal(tensor, expected[name]) for name, tensor in tensors(one).items())
+
+
+def test_any_game_that_can_be_trained_on_can_be_held_out() -> None:
+    """A record may have far more visited actions for each position than is usual in its game."""
+    held_out = HeldOut(dataclasses.replace(GAME, mean_legal=8.0, max_legal=300), 0.5, positions=10**6)
+    assert len(held_out.window.rings.visit_count) >= MAX_RECORD // 4
 
 
 def test_a_window_that_is_full_of_fewer_positions_than_asked_for_is_trained_on(tmp_path: Path) -> None:
