@@ -32,7 +32,7 @@ from bench.random_games import entry, random_game
 from client.spool import Spool, run_folder
 from protocol.records import GameRecord, to_bytes
 from server.weights import WeightsStore
-from trainer.checkpoint import check
+from trainer.checkpoint import progress_at
 from trainer.config import TrainerConfig
 
 GAMES_A_VERSION = 7
@@ -148,7 +148,7 @@ def test_backups_of_a_run_that_is_written_to_are_consistent(run: LiveRun, tmp_pa
         games = stored(copy)
         assert set(finished) <= set(games) | waiting(copy)
         assert about.games == len(games) >= 15
-        checkpoints = [check(path) for path in copy.checkpoints.glob("*.state")]
+        checkpoints = [progress_at(path) for path in copy.checkpoints.glob("*.state")]
         assert max(one.step for one in checkpoints) == about.step
         assert max(one.last_seq for one in checkpoints) <= max(seq for seq, _ in games.values())
         current = json.loads((copy.weights / "current.json").read_bytes())["version"]

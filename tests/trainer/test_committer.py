@@ -129,9 +129,9 @@ def test_what_the_archive_does_not_take_is_sent_back_and_counts_once_later(
     assert store.last_seq == 4
     (tmp_path / "away").rename(tmp_path / "archive")
     # Now it takes these two, and is away again before the next one.
-    keep, answers = archive.archive_games, iter((True, False))
+    take, answers = archive.archive_games, iter((True, False))
     with monkeypatch.context() as patch:
-        patch.setattr(archive, "keep", lambda store: next(answers) and keep(store))
+        patch.setattr(archive, "archive_games", lambda store: next(answers) and take(store))
         result = committer.process(jobs[4:5], 0)
     assert (archive.last, result.games, result.last_seq) == (4, [], 2)
     result = committer.process(jobs[4:], 0)
