@@ -283,7 +283,7 @@ async def test_a_game_that_is_gone_on_from_keeps_its_own_cap(client, tmp_path: P
 INTERRUPTED = """
 import os, signal, sys, threading
 from azselfplay.lab import azplay
-from azselfplay.lab.web import app, rooms
+from azselfplay.lab.web import app, person_games
 def prepare(*_, **__):
     os.kill(os.getpid(), signal.SIGINT)
     threading.Event().wait()
@@ -295,8 +295,8 @@ sys.exit(azplay.main())
 @pytest.mark.parametrize(
     ("what", "path", "body"),
     [
-        ("rooms.load_net", PLAY, b"{}"),
-        ("rooms.Thinker.warm_up", PLAY, b"{}"),
+        ("person_games.load_net", PLAY, b"{}"),
+        ("person_games.Thinker.warm_up", PLAY, b"{}"),
         ("app.Analyst.warm_up", "/api/run/a-run/games/1/at/0/network", None),
     ],
 )

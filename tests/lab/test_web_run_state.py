@@ -194,7 +194,7 @@ def test_a_thread_that_still_reads_keeps_others_out(run: RunFolder, monkeypatch:
         assert go_on.wait(60)
         order.append("end")
 
-    monkeypatch.setattr(files.curves, "look", read)
+    monkeypatch.setattr(files.curves, "refresh", read)
     with ThreadPoolExecutor(2) as threads:
         reading = [threads.submit(files.refresh)]
         assert inside.wait(60)

@@ -17,7 +17,7 @@ from azselfplay.games.spec import Game
 from azselfplay.host.aio import Stop
 from azselfplay.host.exits import Exit
 from azselfplay.host.runs import RunFolder
-from azselfplay.lab.web import rooms
+from azselfplay.lab.web import person_games
 from azselfplay.play import tournament as matches
 from azselfplay.play.book import Entrant, Gone, anchors_of, fixed_ratings, points_of
 from azselfplay.play.builtin_players import Blend
@@ -182,7 +182,7 @@ def test_a_run_stands_for_the_network_that_plays_not_for_a_newer_one_that_a_gate
     assert find_network(run.path)[0].version == 3
     (run.weights / "current.json").write_bytes(playing)
     assert find_network(run.path)[0] == best
-    assert rooms.find_weights(run, "") == best.path
+    assert person_games.find_weights(run, "") == best.path
 
 
 @pytest.mark.parametrize("name", GAME_NAMES)
