@@ -88,7 +88,7 @@ def test_a_game_is_shown_with_boards_and_values(run: Path, monkeypatch, capsys) 
 
 
 def test_shares_of_an_improved_policy_are_not_called_visits(run: Path) -> None:
-    [stored], game = open_games(str(run), run.parent).numbered([1]), get_game("connect_four")
+    [stored], game = open_games(str(run), run.parent).rows_of([1]), get_game("connect_four")
     record = stored.record(game)
     improved = dataclasses.replace(record, flags=record.flags | IMPROVED_POLICY)
     for one, of in ((record, ""), (improved, "ten-thousandths of the improved policy, ")):

@@ -148,7 +148,7 @@ def test_a_game_without_a_recipe_is_judged_all_the_same(
 def test_the_tenths_of_self_play_are_of_one_size(games, last, notes, tmp_path, monkeypatch) -> None:
     """Nothing is noted about games before the last three tenths if there are none."""
     stored = SimpleNamespace(outcome=1, received_at=0.0, reason="", plies=9)
-    reader = SimpleNamespace(sound=lambda *_: [(stored, None)] * games, close=lambda: None)
+    reader = SimpleNamespace(records=lambda *_: [(stored, None)] * games, close=lambda: None)
     monkeypatch.setattr(any_game, "StoreReader", lambda _: reader)
     run, found = RunFolder(tmp_path, "r"), Judgement()
     any_game.add_self_play(found, get_game("chess"), run, has_others=False)
