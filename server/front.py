@@ -251,7 +251,7 @@ class Front:
             **self.status(),
             "by_evaluator": by_evaluator,
             "batch_sizes": counted.batch_sizes,
-            "latency": {"queue": counted.queued, "device": counted.computed},
+            "latency": {"queue": counted.wait_histogram, "device": counted.compute_histogram},
             "sent_rows": counted.rows_of_evaluators[1],
             "devices": self.settings.devices,
             "disconnects": dict.fromkeys(ENDS, 0) | counted.disconnects,

@@ -157,16 +157,17 @@ class Figures:
     """Of the sum of `evals_by_evaluator`."""
     own: OwnEvaluations = field(default_factory=OwnEvaluations)
     """What players evaluate in their own search."""
-    batch_rows: deque[int] = field(default_factory=lambda: deque(maxlen=RECENT_BATCHES))
+    recent_rows: deque[int] = field(default_factory=lambda: deque(maxlen=RECENT_BATCHES))
     """Rows of the last batches."""
-    wait: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT_BATCHES))
+    recent_waits: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT_BATCHES))
     """Mean seconds from a leaf's arrival to the beginning of its batch, one value per batch."""
     evals_by_evaluator: Counter[int] = field(default_factory=Counter)
     """Rows that each evaluator has answered."""
     batch_sizes: Histogram = field(default_factory=lambda: histogram(ROWS))
-    queued: Histogram = field(default_factory=histogram)
-    """Like `wait`, in seconds; `computed` holds the computing time of each batch."""
-    computed: Histogram = field(default_factory=histogram)
+    wait_histogram: Histogram = field(default_factory=histogram)
+    """Seconds, as `recent_waits`."""
+    compute_histogram: Histogram = field(default_factory=histogram)
+    """Seconds in which a device computed each batch."""
     progress_at: float = 0.0
     """When an evaluator last reported that it began or finished a batch; `started` until then."""
     weights_at: float = 0.0
@@ -204,11 +205,11 @@ class Figures:
         # Not strict: the figures come from another process, and a damaged report must not end this one.
         for rows, waited in zip(report.batches, report.waited, strict=False):
             self.batch_sizes.observe(rows)
-            self.queued.observe(waited)
-            self.batch_rows.append(rows)
-            self.wait.append(waited)
+            self.wait_histogram.observe(waited)
+            self.recent_rows.append(rows)
+            self.recent_waits.append(waited)
         for busy in report.busy:
-            self.computed.observe(busy)
+            self.compute_histogram.observe(busy)
             self.device_busy += busy
         self.batches += len(report.batches)
         self.redone_rows += report.redone_rows
@@ -231,12 +232,12 @@ class Figures:
 
     def as_dict(self, now: float) -> dict[str, object]:
         answered = self.rate.per_second(self.evals_by_evaluator.total(), now)
-        rows, waited = sum(self.batch_rows), sum(map(mul, self.batch_rows, self.wait))
+        rows, waited = sum(self.recent_rows), sum(map(mul, self.recent_rows, self.recent_waits))
         return {
             "uptime_s": round(now - self.started, 1),
             "evals": self.evals,
             "evals_per_s": round(answered + self.own.per_second, 1),
-            "mean_batch": round(rows / max(len(self.batch_rows), 1), 1),
+            "mean_batch": round(rows / max(len(self.recent_rows), 1), 1),
             "device_busy_s": round(self.device_busy, 2),
             "queue_wait_ms": round(1000 * waited / max(rows, 1), 3),
             **{name: getattr(self, name) for name in COUNTED},
