@@ -165,8 +165,18 @@ class Incoming:
                 self._begin(view[at : at + size])
                 at += size
             part = view[at : at + self._left] if self._left > 0 else view[:0]
-            self._take(part)
             at += len(part)
+            self._left -= len(part)
+            kept = part[: self._keep - self._filled]
+            # A body that comes in one piece is copied once, into bytes of its own.
+            if self._filled == 0 and len(kept) == self._keep:
+                self._body = memoryview(bytes(kept))
+            elif len(kept):
+                if self._filled == 0:
+                    self._body = np.empty(self._keep, np.uint8).data
+                self._body[self._filled : self._filled + len(kept)] = kept
+            self._filled += len(kept)
+            self.held += len(kept)
             if self._left == 0:
                 self._left = -1
                 if self._flags & COMMAND:
@@ -249,19 +259,6 @@ class Incoming:
             raise Broken(f"a frame of {size} bytes, expected at most {limits.frame}")
         if self._count >= limits.frames or self._size + size > limits.message:
             raise Broken(f"a message of more than {limits.frames} frames or {limits.message} bytes")
-
-    def _take(self, part: memoryview) -> None:
-        """Add a part of the body. A body that comes in one piece is copied once, into bytes of its own."""
-        self._left -= len(part)
-        kept = part[: self._keep - self._filled]
-        if self._filled == 0 and len(kept) == self._keep:
-            self._body = memoryview(bytes(kept))
-        elif len(kept):
-            if self._filled == 0:
-                self._body = np.empty(self._keep, np.uint8).data
-            self._body[self._filled : self._filled + len(kept)] = kept
-        self._filled += len(kept)
-        self.held += len(kept)
 
     def _take_frame(self, flags: int, length: int) -> bool:
         """Add a frame of `length` bytes, of which `_body` was kept. Returns whether the message is

@@ -8,7 +8,7 @@ sockets.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 from azselfplay.batching.queue import games_each, has_changed_much
@@ -123,7 +123,17 @@ class Shares:
         # For a player whose owner has nobody playing at the moment.
         alone = self.games(needed, players)
         games = {session: of_owner.get(one.owner, alone) for session, one in self._players.items()}
-        self.credits.revise(self._wanted(games), now)
+        # Each player's share; an idle player gets no more than it had.
+        most = self.credits.fair(max(1, playing.total()))
+        wanted = {}
+        for session, player in self._players.items():
+            idle, share = player.idle, min(games[session] + SPARE_CREDITS, most)
+            limit = self.credits.limit(session)
+            own = share if not idle else min(share, limit)
+            own = self.credits.minimum if idle >= IDLE_REVISIONS else own
+            if has_changed_much(own, limit):
+                wanted[session] = own
+        self.credits.revise(wanted, now)
         news = []
         for session, player in self._players.items():
             limit, sent = self.credits.limit(session), player.sent
@@ -139,21 +149,6 @@ class Shares:
                 news.append((session, player.sent))
             player.is_unsent = False  # the caller reports who could not be reached
         return news
-
-    def _wanted(self, games: Mapping[int, int]) -> dict[int, int]:
-        """Return new credits by session, where they differ enough: its share, but no more than it had if it
-        is idle."""
-        playing = sum(not player.idle for player in self._players.values())
-        most = self.credits.fair(max(1, playing))
-        wanted = {}
-        for session, player in self._players.items():
-            idle, share = player.idle, min(games[session] + SPARE_CREDITS, most)
-            limit = self.credits.limit(session)
-            own = share if not idle else min(share, limit)
-            own = self.credits.minimum if idle >= IDLE_REVISIONS else own
-            if has_changed_much(own, limit):
-                wanted[session] = own
-        return wanted
 
     def mark_unsent(self, session: int) -> None:
         """Note that this player could not be told its share: it is told at the next revision."""

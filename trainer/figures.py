@@ -299,7 +299,22 @@ class Curves:
             return
         self._last_step, self._last = step, now
         try:
-            self._write_event(scalars(figures), step)
+            # Imported only here, because it takes a fifth of a second, which would delay the start.
+            from tensorboard.compat.proto.event_pb2 import Event
+            from tensorboard.compat.proto.summary_pb2 import Summary
+            from tensorboard.summary.writer.record_writer import RecordWriter
+
+            # TensorBoard's own writer is not used: it buffers and writes in a thread, and is useless after a
+            # failed write.
+            buffer, at = io.BytesIO(), time.time()
+            records = RecordWriter(buffer)
+            if not self._has_events:  # every event file begins with the version of its format
+                records.write(Event(wall_time=at, file_version="brain.Event:2").SerializeToString())
+            values = [Summary.Value(tag=name, simple_value=one) for name, one in scalars(figures).items()]
+            records.write(Event(wall_time=at, step=step, summary=Summary(value=values)).SerializeToString())
+            # Whole or not at all: TensorBoard stops reading a file at half a record.
+            append_whole(self._events, buffer.getvalue())
+            self._has_events = True
         except OSError as error:
             log.warning("figures of step %d are missing in %s: %s", step, self._events, error.strerror)
         self._write_line(figures)
@@ -309,28 +324,6 @@ class Curves:
         the last one."""
         if figures["step"]:
             self._write_line(figures)
-
-    def _write_event(self, numbers: Mapping[str, float], step: int) -> None:
-        """Add one value for each name. If this raises OSError, the file is as it was.
-
-        TensorBoard's own writer is not used: it buffers and writes in a thread, and is useless after a failed
-        write.
-        """
-        # Imported only here, because it takes a fifth of a second, which would delay the start.
-        from tensorboard.compat.proto.event_pb2 import Event
-        from tensorboard.compat.proto.summary_pb2 import Summary
-        from tensorboard.summary.writer.record_writer import RecordWriter
-
-        buffer = io.BytesIO()
-        records = RecordWriter(buffer)
-        now = time.time()
-        if not self._has_events:  # every event file begins with the version of its format
-            records.write(Event(wall_time=now, file_version="brain.Event:2").SerializeToString())
-        values = [Summary.Value(tag=name, simple_value=number) for name, number in numbers.items()]
-        records.write(Event(wall_time=now, step=step, summary=Summary(value=values)).SerializeToString())
-        # Whole or not at all: TensorBoard stops reading a file at half a record.
-        append_whole(self._events, buffer.getvalue())
-        self._has_events = True
 
     def _write_line(self, figures: Mapping[str, Any]) -> None:
         entries = {"time": round(time.time(), 1), **scalars(figures), "alerts": figures["alerts"]}

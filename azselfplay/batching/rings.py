@@ -129,23 +129,26 @@ class Ring:
             self._has_hello = True
             return []
         data = self.connection.recv(MOST_BYTES)
-        return [self._filled(index, layout, now) for index in data] if data else None
-
-    def _filled(self, index: int, layout: Layout, now: float) -> Filled:
-        if index >= len(self.memory.slots):
-            raise BadRing(f"slot {index} of {len(self.memory.slots)}")
-        # The slot would be computed, and returned, twice.
-        if index in self._held:
-            raise BadRing(f"slot {index}, which it has not got back yet")
-        # One copy is both checked and used, because the producer may change the header meanwhile.
-        header = self.memory.slots[index].header
-        most = layout.mask_bytes * header.rows if header.is_mask else 2 * layout.max_legal * header.rows
-        if not 1 <= header.rows <= SLOT_ROWS or not 1 <= header.legal_bytes <= most:
-            raise BadRing(f"slot {index} with {header.rows} rows and {header.legal_bytes} bytes of actions")
-        if not (0 <= header.starts <= MOST_TRIES and 0 <= header.wrong <= MOST_TRIES):
-            raise BadRing(f"slot {index}, begun {header.starts} and answered wrongly {header.wrong} times")
-        self._held.add(index)
-        return Filled(self, index, header, now, header.rows, (self, header.owner), header.wrong)
+        if not data:
+            return None
+        filled = []
+        for index in data:
+            if index >= len(self.memory.slots):
+                raise BadRing(f"slot {index} of {len(self.memory.slots)}")
+            # The slot would be computed, and returned, twice.
+            if index in self._held:
+                raise BadRing(f"slot {index}, which it has not got back yet")
+            # One copy is both checked and used, because the producer may change the header meanwhile.
+            header = self.memory.slots[index].header
+            rows, size, starts, wrong = header.rows, header.legal_bytes, header.starts, header.wrong
+            most = layout.mask_bytes * rows if header.is_mask else 2 * layout.max_legal * rows
+            if not 1 <= rows <= SLOT_ROWS or not 1 <= size <= most:
+                raise BadRing(f"slot {index} with {rows} rows and {size} bytes of actions")
+            if not (0 <= starts <= MOST_TRIES and 0 <= wrong <= MOST_TRIES):
+                raise BadRing(f"slot {index}, begun {starts} and answered wrongly {wrong} times")
+            self._held.add(index)
+            filled.append(Filled(self, index, header, now, rows, (self, header.owner), wrong))
+        return filled
 
     @property
     def is_up(self) -> bool:

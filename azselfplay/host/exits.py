@@ -122,7 +122,11 @@ def guarded(main: Callable[[], int]) -> int:
     A full or read-only disk, missing permissions, and a missing optional package are reported the same way.
     Any other exception is a bug: its traceback is printed, and the code is INTERNAL.
     """
-    _open_closed_streams()
+    # Python sets a stream that was closed before our start (`2>&-`) to None, and the next file to be opened
+    # would get its number. The null device gets the lowest free number, which is the closed stream's.
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
     # The name under which the command was called: a script's, or the module's for `python -m package.module`.
     called = sys.argv[0] if sys.argv and sys.argv[0] else "azselfplay"
     command, spec = Path(called).stem, getattr(sys.modules.get("__main__"), "__spec__", None)
@@ -201,15 +205,6 @@ def _explained(command: str, error: Exception) -> tuple[str, Exit]:
     with contextlib.suppress(OSError, ValueError):
         traceback.print_exc()
     return "this is a bug in azselfplay; please report it with the traceback above", Exit.INTERNAL
-
-
-def _open_closed_streams() -> None:
-    """Open /dev/null in place of a stream that was closed before our start (`2>&-`). Python sets it to None,
-    and the next file to be opened would get its number."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
-            # It gets the lowest number that is free, which is the closed stream's.
-            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
 
 
 def _say(text: str) -> None:

@@ -79,12 +79,27 @@ def write_page(folder: Path, recipe: Recipe) -> None:
         if names:
             values = ", ".join(f"`{name}` = {settings.get(name, 'the default')}" for name in names)
             differences.append(f"- seed {seed} differs: {values}")
+    runs = [
+        "| seed | date, commit | wall clock, min | core-min | games | positions | steps | machine |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for seed, one in seeds.items():
+        machine, summary = one["machine"], one["summary"]
+        on = "not known"
+        if machine:
+            on = f"{machine['processor']}, {machine['cores']} cores, GPU: {machine['gpu']}"
+        when = f"{machine.get('date', '')} {machine.get('commit', '')}".strip()
+        minutes = f"{one['minutes']:.1f}{_stopped(one)}"
+        runs.append(
+            f"| {seed} | {when} | {minutes} | {one['core_minutes']:.0f} | {summary['games']:,} | "
+            f"{summary['positions']:,} | {summary['steps']:,} | {on} |"
+        )
     parts = [
         f"# {recipe.title}",
         f"Repeat it with `{command}`: {recipe.minutes:g} {_minutes(recipe.clock)} of self-play and "
         f"training for each seed, then the judging. {changed}Written by "
         "`python -m azselfplay.lab.experiments`.",
-        _runs(seeds),
+        "\n".join(runs),
         "\n".join(f"- {name}: `{search}`" for search, name in _searches(judged).items()),
         _table(judged),
         *(f"- seed {seed}: {note}" for seed, one in judged.items() for note in one.notes),
@@ -169,25 +184,6 @@ def write_overview(folder: Path) -> None:
     if (folder / TRIED).exists():
         lines += ["", f"[What was tried]({TRIED}) has the rest."]
     write_atomically(overview, ("\n".join(lines) + "\n").encode())
-
-
-def _runs(seeds: Mapping[int, dict[str, Any]]) -> str:
-    lines = [
-        "| seed | date, commit | wall clock, min | core-min | games | positions | steps | machine |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for seed, one in seeds.items():
-        machine, summary = one["machine"], one["summary"]
-        on = "not known"
-        if machine:
-            on = f"{machine['processor']}, {machine['cores']} cores, GPU: {machine['gpu']}"
-        when = f"{machine.get('date', '')} {machine.get('commit', '')}".strip()
-        minutes = f"{one['minutes']:.1f}{_stopped(one)}"
-        lines.append(
-            f"| {seed} | {when} | {minutes} | {one['core_minutes']:.0f} | {summary['games']:,} | "
-            f"{summary['positions']:,} | {summary['steps']:,} | {on} |"
-        )
-    return "\n".join(lines)
 
 
 def _minutes(clock: str) -> str:

@@ -212,28 +212,24 @@ def error_page(status: HTTPStatus, text: str) -> str:
 
 def _frame(title: str, body: str, script: str = "", attributes: str = "", run: str = "") -> str:
     head = f'<script type="module" src="/assets/{script}.js"></script>' if script else ""
+    # A link to all runs, and links to the pages of this one.
+    links = _link("/", "Runs", script == "runs") + _link("/compare", "Compare", script == "compare")
+    if run:
+        base = f"/run/{quote(run)}"
+        links += f'<span class="of">{html.escape(run)}</span>' + "".join(
+            _link(base if name == "run" else f"{base}/{name}", text, script == name or script == name[:-1])
+            for name, text in SECTIONS.items()
+        )
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{html.escape(title)} · azselfplay</title>"
         '<link rel="icon" href="/assets/icon.svg"><link rel="stylesheet" href="/assets/style.css">'
-        f"{head}</head><body>{_links(run, script)}"
+        f'{head}</head><body><a class="skip" href="#main">Skip to the content</a>'
+        f'<nav aria-label="Pages">{links}</nav>'
         f"<main id=main{attributes}><h1>{html.escape(title)}</h1>{body}</main>"
         f"<footer>{html.escape(software())}: docs/web.md explains these pages</footer></body></html>"
     )
-
-
-def _links(run: str, script: str) -> str:
-    """Return the head of a page: a link to all runs, and links to the pages of this one."""
-    base = f"/run/{quote(run)}"
-    links = [("/", "Runs", script == "runs"), ("/compare", "Compare", script == "compare")]
-    found = "".join(_link(*one) for one in links)
-    if run:
-        found += f'<span class="of">{html.escape(run)}</span>' + "".join(
-            _link(base if name == "run" else f"{base}/{name}", text, script == name or script == name[:-1])
-            for name, text in SECTIONS.items()
-        )
-    return f'<a class="skip" href="#main">Skip to the content</a><nav aria-label="Pages">{found}</nav>'
 
 
 def _link(address: str, text: str, is_here: bool) -> str:
