@@ -118,8 +118,7 @@ async def supervise(plan: Plan, stop: aio.Stop, drain: float, monitor: Monitor, 
             if plan is not later or fatal.code in NOT_RETRIED:
                 raise
             log.warning("preparing again has failed (%s); the next try is in %.0f s", fatal, BACKOFF_LONGEST)
-            with suppress(TimeoutError):
-                await asyncio.wait_for(stop.finishing.wait(), BACKOFF_LONGEST)
+            await aio.first_of(stop.finishing, seconds=BACKOFF_LONGEST)
         plan = later
 
 

@@ -294,8 +294,6 @@ class App:
 
 async def _first_of(event: asyncio.Event, stop: asyncio.Event, seconds: float | None = None) -> None:
     """Wait for `event`. Raises Stopped if `stop` comes first; returns after `seconds` in any case."""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await first_of(event, stop)
+    await first_of(event, stop, seconds=seconds)
     if stop.is_set():
         raise Stopped

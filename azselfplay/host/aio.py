@@ -137,11 +137,11 @@ async def patience(seconds: float) -> AsyncIterator[None]:
             counting.cancel()
 
 
-async def first_of(*events: asyncio.Event) -> None:
-    """Wait until one of the events is set."""
+async def first_of(*events: asyncio.Event, seconds: float | None = None) -> None:
+    """Wait until one of the events is set, for `seconds` at most."""
     waits = {asyncio.ensure_future(event.wait()) for event in events}
     try:
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for wait in waits:
             wait.cancel()

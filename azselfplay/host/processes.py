@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from azselfplay.host.aio import Stop, unless_stopped
+from azselfplay.host.aio import Stop, first_of, unless_stopped
 from azselfplay.host.config import without_settings
 from azselfplay.host.exits import NOT_RETRIED, Exit, Fatal
 from azselfplay.host.hardware import Gpus
@@ -184,8 +184,7 @@ async def start_patiently(
             if error.errno not in SHORTAGES:
                 raise Fatal(f"{name}: {argv[0]} cannot be started: {error.strerror}") from error
             log.warning("%s cannot be started (%s), trying again in %.1f s", name, error.strerror, backoff)
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), backoff)
+        await first_of(stop, seconds=backoff)
         backoff = min(2 * backoff, BACKOFF_LONGEST)
     return None
 
@@ -420,8 +419,7 @@ class Children:
             if delay > self._backoff:
                 log.error("%s ends again and again (%s)", child.name, why)
             log.warning("%s ended (%s), starting it again in %.1f s", child.name, why, delay)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(ending.wait(), delay)
+            await first_of(ending, seconds=delay)
             # A child that keeps failing must not be restarted in a tight loop.
             delay = min(2 * delay, BACKOFF_LONGEST)
 

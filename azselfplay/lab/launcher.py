@@ -121,9 +121,7 @@ class Launcher:
                     begin = self._ready_for_clients if part.name.startswith("client") else at_once
                     group.create_task(part.run(begin))
                 watcher = group.create_task(self._watch(view))
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(60 * self.settings.minutes or None):
-                        await stop.finishing.wait()
+                await first_of(stop.finishing, seconds=60 * self.settings.minutes or None)
                 stop.request()
                 # Save the rates of the run itself: at its end, when the parts leave one after the other, they
                 # are distorted.
@@ -147,9 +145,7 @@ class Launcher:
         server, trainer, *clients = parts  # in the order of `make_commands`
         await asyncio.gather(*(client.end() for client in clients))
         server.stop.request()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(GRACE):
-                await first_of(self._no_workers, server.ended)
+        await first_of(self._no_workers, server.ended, seconds=GRACE)
         await trainer.end()
         watcher.cancel()
         await server.end()

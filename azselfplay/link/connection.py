@@ -18,13 +18,13 @@ import math
 import random
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 import zmq
 from zmq.utils.monitor import parse_monitor_message
 
+from azselfplay.host.aio import first_of
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.ports import unknown_name
 from azselfplay.link.keys import as_text
@@ -181,9 +181,7 @@ class Connection:
                     dues.append(self._next_notice)
                     dues += [self._alone_since + self._max_wait] if self._max_wait else []
                 delay = max(0.0, min(dues) - time.monotonic()) + REACT_AFTER
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(delay):
-                        await self._changed.wait()
+                await first_of(self._changed, seconds=delay)
                 if self._refused is not None:
                     raise self._refused
                 # Clear the event before looking at the session: later changes set it again.

@@ -10,7 +10,6 @@ players.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import hashlib
 import sys
@@ -160,11 +159,11 @@ class Ladder:
                 networks = networks_at(book.players.values(), settings.simulations, self._search)
                 self._session.report(networks)
                 newest = players[-1].entrant.sha256
-                while settings.watch and points_of(self._run)[-1].sha256 == newest:
-                    with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(stop.finishing.wait(), WATCH_SECONDS)
-                        return
-                if not settings.watch or stop.finishing.is_set():
+                watches = settings.watch and not stop.finishing.is_set()
+                while watches and points_of(self._run)[-1].sha256 == newest:
+                    await aio.first_of(stop.finishing, seconds=WATCH_SECONDS)
+                    watches = not stop.finishing.is_set()
+                if not watches:
                     return
 
     def players(self) -> list[Candidate]:
