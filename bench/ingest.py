@@ -16,9 +16,10 @@ from azselfplay.store.sqlite import Store
 from bench.random_games import random_game
 from protocol.messages import RelayGame, encode
 from protocol.records import GameRecord, sha256, to_bytes
+from protocol.settings import SearchSettings, SelfPlaySettings
 from trainer.ingest import Committer, IngestTable, Job
 from trainer.service import JOBS_PER_COMMIT
-from trainer.verify import Expected
+from trainer.verify import Verifier
 
 GAME = "chess"
 SIMULATIONS = 100
@@ -45,7 +46,8 @@ def ingest(folder: Path, messages: list[tuple[RelayGame, bytes]], max_plies: int
     """
     game = get_game(GAME)
     store = Store(folder / "games.db", game.name)
-    committer = Committer(game, Expected("", max_plies, SIMULATIONS), store)
+    settings = SelfPlaySettings(max_plies=max_plies, search=SearchSettings(simulations=SIMULATIONS))
+    committer = Committer(Verifier(game, settings), store)
     table, acknowledged = IngestTable(), 0
     with ThreadPoolExecutor(1) as thread:
         thread.submit(committer.process, [], 0).result()

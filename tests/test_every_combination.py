@@ -33,7 +33,7 @@ from protocol.settings import SelfPlaySettings
 from trainer.config import LossSettings, OptimizerSettings
 from trainer.sampler import Sampler
 from trainer.train_step import TrainStep
-from trainer.verify import Expected, Verifier
+from trainer.verify import Verifier
 from trainer.window import Window
 
 PLIES = 12
@@ -98,7 +98,7 @@ def test_a_game_with_its_network_in_the_search_is_checked_and_learned_from(name:
 def check_and_learn(game: Game, settings: SelfPlaySettings, network: Network, record: GameRecord) -> None:
     """Check that the record passes the trainer's check as bytes, and a step on it moves the network."""
     record = from_bytes(to_bytes(record))
-    assert Verifier(game).check(record, Expected.of(settings, game), 0) is None
+    assert Verifier(game, settings).check(record, 0) is None
 
     window, rng = Window(game, 1000), np.random.default_rng(0)
     window.add(record)

@@ -20,7 +20,6 @@ from dataclasses import dataclass, replace
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from azselfplay.games.spec import Game
 from azselfplay.store.archive import Archive
 from azselfplay.store.players import player_of
 from azselfplay.store.sqlite import CONFLICT, DUPLICATE, REJECTED, RETRY, STORED, Entry, Reject, Store
@@ -28,7 +27,7 @@ from protocol.credits import BYTES_OF_ALL, LEAST_GAME_BYTES
 from protocol.errors import Code
 from protocol.messages import GameAck, RelayAck, RelayGame, Uid, encode
 from protocol.records import BadRecord, GameRecord, from_bytes, sha256
-from trainer.verify import Expected, Rejection, Verifier
+from trainer.verify import Rejection, Verifier
 
 log = logging.getLogger(__name__)
 
@@ -169,15 +168,14 @@ class Committer:
 
     def __init__(
         self,
-        game: Game,
-        expected: Expected,
+        verifier: Verifier,
         store: Store,
         stale_versions: int = 0,
         archive: Archive | None = None,
     ) -> None:
         """`stale_versions`: as in `TrainerConfig`; 0: games of any age are trained on. `archive`: gets all
         games of the store."""
-        self._expected = expected
+        self._verifier = verifier
         self._stale_versions = stale_versions
         self._store = store
         self._archive = archive
@@ -185,13 +183,12 @@ class Committer:
         """Games that were stored but not archived, and so were sent back."""
         self._last_seq = store.last_seq
         """`last_seq` of the last result; not beyond the games that wait, which training does not know."""
-        self._verifier = Verifier(game)
         self.rejected: Counter[str] = Counter()
         """Games refused since the start, by code."""
 
     def warm(self, record: GameRecord) -> None:
         """Compile now (some seconds the first time) rather than at the first game."""
-        self._verifier.check(record, self._expected, 0)
+        self._verifier.check(record, 0)
 
     @property
     def newest_version(self) -> int:
@@ -277,7 +274,7 @@ class Committer:
             record = from_bytes(job.data)
             if record.uid != job.uid:
                 return Rejection(Code.BAD_RECORD, "the uid in the record is not that of the message")
-            return self._verifier.check(record, self._expected, newest_version) or record
+            return self._verifier.check(record, newest_version) or record
         except BadRecord as error:
             return Rejection(error.code, str(error))
         except Exception:

@@ -29,7 +29,7 @@ from trainer.ingest import Committer
 from trainer.ranks import Ranks
 from trainer.resign_threshold import ResignThreshold, resign_threshold
 from trainer.training_loop import TrainingLoop
-from trainer.verify import Expected
+from trainer.verify import Verifier
 
 log = logging.getLogger(__name__)
 
@@ -101,8 +101,8 @@ def open_run(config: TrainerConfig, welcome: Welcome, ranks: Ranks | None = None
                 _restore_quarantine(training, reader)
             archive.begin(folder.describe(), store)
         # The run's identity comes from WELCOME; the settings do not contain it.
-        expected = replace(Expected.of(settings, game), run=welcome.run_id)
-        committer = Committer(game, expected, store, config.samples.stale_versions, archive)
+        verifier = Verifier(game, settings, welcome.run_id)
+        committer = Committer(verifier, store, config.samples.stale_versions, archive)
         _warm(game, settings, committer, training)
         log.info(
             "run %s: %s, network %s, %d games in the store; window of %d positions, %.0f bytes each",

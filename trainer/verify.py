@@ -30,7 +30,7 @@ from protocol.records import (
     SHARES,
     GameRecord,
 )
-from protocol.settings import SelfPlaySettings
+from protocol.settings import SelfPlaySettings, changed
 
 FINE = 0
 ILLEGAL_ACTION = 1
@@ -61,54 +61,23 @@ class Rejection:
         return f"{self.code}: {self.reason}"
 
 
-@dataclass(frozen=True)
-class Expected:
-    """Properties that all games of this run share."""
-
-    start: str
-    """Start position in the game's notation; empty: the usual one."""
-    max_plies: int
-    simulations: int
-    improved: bool = False
-    """Whether policy targets may be shares of an improved policy (`search.selection = gumbel`)."""
-    more_starts: frozenset[str] = frozenset()
-    """Other start positions that games of this run may have, exactly as written."""
-    generators: tuple[str, ...] = ()
-    """Names of random start positions (`games.spec.StartGenerator`) that games of this run may have."""
-    resign_value: float = 0.0
-    """Highest root value at which a side may resign; 0: nobody ever resigns."""
-    pruned: bool = False
-    """Whether visits may be missing from policy targets (`search.solver`)."""
-    run: bytes = b""
-    """Identity of the run. Games that name a run must name this one; empty: any."""
-
-    @classmethod
-    def of(cls, settings: SelfPlaySettings, game: Game) -> Expected:
-        """Return what the settings in WELCOME imply, with zeros replaced by the game's own values."""
-        return cls(
-            settings.start.position,
-            settings.max_plies or game.max_plies,
-            settings.search.simulations,
-            selection(settings.search.selection).LEARNS_SHARES,
-            frozenset(settings.start.positions.splitlines() if settings.start.share > 0 else ()),
-            tuple(settings.start.generator.split(",")) if settings.start.generator else (),
-            settings.resignation.value,
-            settings.search.solver,
-        )
-
-
 class Verifier:
     """Checks games of one run. Holds scratch space: use one per thread."""
 
-    def __init__(self, game: Game) -> None:
-        self._game = game
+    def __init__(self, game: Game, settings: SelfPlaySettings, run: bytes = b"") -> None:
+        """`settings`: as in WELCOME. `run`: games that name a run must name this one; empty: any."""
+        self._game, self._run = game, run
+        self._settings = changed(settings, {"max_plies": settings.max_plies or game.max_plies})
+        start = self._settings.start
+        self._starts = frozenset(start.positions.splitlines() if start.share > 0 else ())
+        """Other start positions that games of this run may have, exactly as written."""
         self._replay = bind([sys.modules[__name__]], {game.name: bindings(game)}).replay
         self._line = np.zeros((game.max_plies + 1, game.state_words), dtype=np.uint64)
         self._legal = np.zeros(game.max_legal, dtype=np.uint16)
         self._allowed = np.zeros(game.actions, dtype=np.int32)
         self._report = np.zeros(3, dtype=np.int64)
 
-    def check(self, record: GameRecord, expected: Expected, newest_version: int) -> Rejection | None:
+    def check(self, record: GameRecord, newest_version: int) -> Rejection | None:
         """Return None for a valid game, else the first fault.
 
         `record` comes from `records.from_bytes`, which has checked what holds for any game, such as the
@@ -118,28 +87,25 @@ class Verifier:
         # Cheap checks first. Each may rely on those before it: the replay uses the columns as array indices.
         if record.game != self._game.name:
             return Rejection(Code.WRONG_GAME, f"a game of {record.game!r}; this run plays {self._game.name}")
-        if record.run and expected.run and record.run != expected.run:
-            what = f"it was played for run {record.run.hex()}, this is {expected.run.hex()}"
+        if record.run and self._run and record.run != self._run:
+            what = f"it was played for run {record.run.hex()}, this is {self._run.hex()}"
             return Rejection(Code.WRONG_RUN, what)
-        generator = self._game.generator
-        may_begin = (
-            record.start == expected.start
-            or record.start in expected.more_starts
-            or (
-                generator is not None and any(generator.matches(n, record.start) for n in expected.generators)
-            )
-        )
-        for name in ("start", "max_plies", "simulations"):
-            found, wanted = getattr(record, name), getattr(expected, name)
-            if found != wanted and not (name == "start" and may_begin):
+        settings = self._settings
+        for name, found, wanted in (
+            ("start", record.start, record.start if self._may_begin(record) else settings.start.position),
+            ("max_plies", record.max_plies, settings.max_plies),
+            ("simulations", record.simulations, settings.search.simulations),
+        ):
+            if found != wanted:
                 return Rejection(
                     Code.WRONG_SETTINGS, f"{name} is {found!r}, games of this run have {wanted!r}"
                 )
-        if not expected.improved and (record.flags & IMPROVED_POLICY).any():
+        learns_shares = selection(settings.search.selection).LEARNS_SHARES
+        if not learns_shares and (record.flags & IMPROVED_POLICY).any():
             return Rejection(Code.WRONG_SETTINGS, "it has improved policies, this run learns from visits")
-        if expected.resign_value == 0 and (record.flags & PLAYED_ON).any():
+        if settings.resignation.value == 0 and (record.flags & PLAYED_ON).any():
             return Rejection(Code.WRONG_SETTINGS, "it is marked as played on, but nobody resigns in this run")
-        if not expected.pruned and (record.flags & PRUNED_TARGET).any():
+        if not settings.search.solver and (record.flags & PRUNED_TARGET).any():
             return Rejection(Code.WRONG_SETTINGS, "it has pruned targets, this run prunes none")
         try:
             start = self._game.notation.state_from_text(record.start)
@@ -158,14 +124,14 @@ class Verifier:
                 Code.UNKNOWN_VERSION,
                 f"ply {ply}: weights version {record.versions[ply]} is not out yet (newest {newest_version})",
             )
-        return self._check_replay(record, expected)
+        return self._check_replay(record)
 
-    def _check_replay(self, record: GameRecord, expected: Expected) -> Rejection | None:
+    def _check_replay(self, record: GameRecord) -> Rejection | None:
         game = Played(record.actions, record.visited, record.flags, record.visit_actions, record.visits)
         fault = self._replay(self._line, self._legal, self._allowed, game, record.simulations, self._report)
         ply, found, wanted = (int(number) for number in self._report)
         if fault == FINE:
-            return self._check_end(record, found, expected)
+            return self._check_end(record, found)
         says: dict[str, int | str] = {"found": found, "wanted": wanted}
         if fault == AFTER_END:
             says["found"] = self._game.reason_name(found)
@@ -184,7 +150,7 @@ class Verifier:
         code, text = FAULTS[fault]
         return Rejection(code, f"ply {ply}: {text.format(**says)}")
 
-    def _check_end(self, record: GameRecord, ended: int, expected: Expected) -> Rejection | None:
+    def _check_end(self, record: GameRecord, ended: int) -> Rejection | None:
         """Check reason and outcome. `ended`: end reason of the final position under the rules; 0: none."""
         plies = record.plies
         if ended:
@@ -194,7 +160,8 @@ class Verifier:
         elif plies == record.max_plies:
             name, outcome = PLY_CAP, 0
         elif record.reason == RESIGNATION:
-            ply, value, highest = plies - 1, float(record.root_values[-1]), expected.resign_value
+            ply, value = plies - 1, float(record.root_values[-1])
+            highest = self._settings.resignation.value
             if highest == 0:
                 return Rejection(Code.WRONG_SETTINGS, "it was resigned, but nobody resigns in this run")
             if record.flags[ply] & PLAYED_ON:
@@ -219,6 +186,13 @@ class Verifier:
                 f"ply {plies}: the outcome of {name} is {outcome:+d}, the record says {record.outcome:+d}",
             )
         return None
+
+    def _may_begin(self, record: GameRecord) -> bool:
+        start, generator = self._settings.start, self._game.generator
+        if record.start == start.position or record.start in self._starts:
+            return True
+        names = start.generator.split(",") if start.generator else ()
+        return generator is not None and any(generator.matches(name, record.start) for name in names)
 
     def _mover(self, ply: int) -> int:
         """Return the side to move after `ply` plies of the game replayed last; 0: the first player."""

@@ -93,7 +93,7 @@ def self_play_is_accepted(game: Game, playouts: Playouts) -> None:  # noqa: ARG0
     from protocol.messages import MAX_RECORD
     from protocol.records import SHARES
     from protocol.settings import SearchSettings, SelfPlaySettings
-    from trainer.verify import Expected, Verifier
+    from trainer.verify import Verifier
 
     settings = resolve(SelfPlaySettings(search=SearchSettings(simulations=4)), game)
     # A ply takes 20 bytes, and 4 for each visited action: usually all that are legal, in a long search.
@@ -102,7 +102,7 @@ def self_play_is_accepted(game: Game, playouts: Playouts) -> None:  # noqa: ARG0
     must(size <= MAX_RECORD, what, settings.max_plies, game.mean_legal, size, MAX_RECORD)
     pool = SearchPool(Forest(game, settings), UniformEvaluator())
     record = asyncio.run(play_game(pool, np.random.default_rng(0)))
-    fault = Verifier(game).check(record, Expected.of(settings, game), 0)
+    fault = Verifier(game, settings).check(record, 0)
     must(fault is None, "{}", fault)
 
 

@@ -16,7 +16,7 @@ from client.self_play import Player
 from protocol.errors import Code
 from protocol.records import GameRecord, from_bytes, to_bytes
 from protocol.settings import SelfPlaySettings
-from trainer.verify import Expected, Verifier
+from trainer.verify import Verifier
 
 BOARDS = {"corner": ("x../.../...", "..x/.../..."), "edge": (".x./.../...",)}
 
@@ -53,17 +53,17 @@ def test_a_share_of_games_begins_at_positions_that_are_drawn_anew() -> None:
     assert {*BOARDS["corner"], *BOARDS["edge"], ""} == set(starts)
     assert 20 <= starts.count("") <= 40
     assert 8 <= starts.count(BOARDS["edge"][0]) <= 22
-    verifier, expected = Verifier(GAME), Expected.of(settings, GAME)
+    verifier = Verifier(GAME, settings)
     for record in records[:10]:
         assert naive_verdict(GAME, record) is None
-        assert verifier.check(from_bytes(to_bytes(record)), expected, 0) is None
+        assert verifier.check(from_bytes(to_bytes(record)), 0) is None
     for strange in ("x", ".../.x./..."):
-        rejection = verifier.check(replace(records[0], start=strange), expected, 0)
+        rejection = verifier.check(replace(records[0], start=strange), 0)
         assert rejection is not None
         assert rejection.code == Code.WRONG_SETTINGS
-    corners = Expected.of(settings_for("corner", 0.5), GAME)
+    corners = Verifier(GAME, settings_for("corner", 0.5))
     edge = next(record for record in records if record.start == BOARDS["edge"][0])
-    assert verifier.check(edge, corners, 0) is not None
+    assert corners.check(edge, 0) is not None
 
 
 def test_no_opening_plies_follow_a_start_that_was_drawn() -> None:

@@ -18,10 +18,9 @@ from client.self_play import Player, Resigning
 from protocol.errors import Code
 from protocol.records import PLAYED_ON, BadRecord, GameRecord, from_bytes, to_bytes
 from protocol.settings import SelfPlaySettings
-from trainer.verify import Expected, Verifier
+from trainer.verify import Verifier
 
 GAME, DOTS = get_game("connect_four"), get_game("dots_and_boxes_2x2")
-VERIFIER = Verifier(GAME)
 
 
 class Despairing(LeafByLeaf):
@@ -51,7 +50,7 @@ def games(settings: SelfPlaySettings, count: int = 40, threshold: float | None =
 
 
 def code_of(record: GameRecord, settings: SelfPlaySettings) -> Code | None:
-    rejection = VERIFIER.check(record, Expected.of(settings, GAME), 0)
+    rejection = Verifier(GAME, settings).check(record, 0)
     return None if rejection is None else rejection.code
 
 
@@ -114,15 +113,15 @@ def test_nobody_gives_up_before_the_trainer_names_a_threshold() -> None:
 def test_who_gives_up_with_a_move_after_which_he_moves_again_has_lost_too() -> None:
     """The side that made the last move loses, whoever's turn comes next; the trainer checks the same."""
     settings = resolve(self_play(simulations=1, selection="gumbel", value=-0.2, mistakes=0.0), DOTS)
-    verifier, movers, seen = Verifier(DOTS), Movers(DOTS), set()
+    verifier, movers, seen = Verifier(DOTS, settings), Movers(DOTS), set()
     for number in range(60):
         record = played(DOTS, settings, Despairing(), Player(3).rng(number))
-        assert verifier.check(record, Expected.of(settings, DOTS), 0) is None
+        assert verifier.check(record, 0) is None
         if record.reason == RESIGNATION:
             signs = movers(record.start, np.append(record.actions, np.uint16(0)))
             assert record.outcome == -signs[-2]
             turned = dataclasses.replace(record, outcome=-record.outcome)
-            rejection = verifier.check(turned, Expected.of(settings, DOTS), 0)
+            rejection = verifier.check(turned, 0)
             assert rejection is not None
             assert rejection.code == Code.WRONG_OUTCOME
             seen.add(bool(signs[-1] == signs[-2]))

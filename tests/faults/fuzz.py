@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from changed_settings import self_play
 from fuzz_curve import handshakes, read_handshake
 from message_examples import EXAMPLES
 from mutator import Mutator, changed
@@ -32,7 +33,7 @@ from protocol.errors import Code
 from protocol.frames import check_evaluations, check_leaves
 from protocol.zmtp import Broken, Incoming, Limits
 from trainer.ingest import IngestTable
-from trainer.verify import Expected, Rejection, Verifier
+from trainer.verify import Rejection, Verifier
 
 MEMORY_EVERY = 64
 """Memory is measured in one of this many executions, because that takes ten times as long."""
@@ -221,13 +222,13 @@ def _check_game(data: bytes) -> None:
     """Check a record under the rules, as in the trainer: whatever it contains, the check returns a
     verdict."""
     record = records.from_bytes(data)
-    verdict = _verifier().check(record, Expected("", 9, 20), 1)
+    verdict = _verifier().check(record, 1)
     assert verdict is None or (isinstance(verdict, Rejection) and verdict.code != Code.INTERNAL)
 
 
 @cache
 def _verifier() -> Verifier:
-    return Verifier(GAME)
+    return Verifier(GAME, self_play(simulations=20))
 
 
 def _make_evaluations(rng: random.Random) -> Callable[[], bytes]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from changed_settings import self_play
 from ring_parts import GAME, WORDS, echo, random_leaves
 from simulated_weights import Publishing, downloader, loaded
 from virtual_net import Link, Network, VirtualChannel, VirtualDoor
@@ -51,7 +52,7 @@ from protocol.messages import (
 )
 from protocol.records import GameRecord, sha256, to_bytes
 from trainer.ingest import Committer, Done, IngestTable, Job
-from trainer.verify import Expected
+from trainer.verify import Verifier
 
 if TYPE_CHECKING:
     from simulation import World
@@ -190,7 +191,7 @@ class SimulatedTrainer:
         )
         self.weights = Publishing(world, self)
         self.store = world.kinds.store(world.database, GAME.name)
-        self.committer = Committer(GAME, Expected("", 9, SIMULATIONS), self.store)
+        self.committer = Committer(Verifier(GAME, self_play(simulations=SIMULATIONS)), self.store)
         self.ingest = IngestTable()
         self._jobs: list[Job] = []
         self._came = asyncio.Event()

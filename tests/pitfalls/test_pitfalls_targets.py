@@ -19,7 +19,7 @@ from azselfplay.search.settings import resolve
 from protocol.records import POLICY_TARGET, GameRecord, from_bytes, to_bytes
 from trainer.sampler import Sampler
 from trainer.sampler_kernel import Samples
-from trainer.verify import Expected, Verifier
+from trainer.verify import Verifier
 from trainer.window import Window
 
 CHESS, FOUR, TIC = (get_game(name) for name in ("chess", "connect_four", "tic_tac_toe"))
@@ -79,10 +79,10 @@ def test_every_end_of_the_small_games_is_the_movers_at_every_ply(
     """There are odd and even lengths, and wins of both sides; chess's ends are in
     tests/trainer/test_chess_targets.py."""
     record = record_of(game, moves, reason, outcome)
-    expected = Expected("", game.max_plies, 1)
-    assert Verifier(game).check(record, expected, 0) is None
+    verifier = Verifier(game, self_play(simulations=1))
+    assert verifier.check(record, 0) is None
     for false in {1, 0, -1} - {outcome}:
-        assert Verifier(game).check(replace(record, outcome=false), expected, 0) is not None
+        assert verifier.check(replace(record, outcome=false), 0) is not None
     assert samples_of(game, record).classes.tolist() == classes
 
 
@@ -111,7 +111,7 @@ def test_targets_are_what_the_live_search_found(game: Game, changes: dict[str, o
     for seed in range(2):
         found.clear()
         record = played(game, settings, Stranger(), np.random.default_rng(seed))
-        assert Verifier(game).check(record, Expected.of(settings, game), 9) is None
+        assert Verifier(game, settings).check(record, 9) is None
         samples = samples_of(game, record)
         for ply in range(record.plies):
             here = samples.rows == ply

@@ -15,7 +15,7 @@ from azselfplay.search.leaf_parallel import ParallelTree
 from azselfplay.search.mcts import choose_action
 from azselfplay.search.settings import resolve
 from protocol.records import PRUNED_TARGET
-from trainer.verify import Expected, Verifier
+from trainer.verify import Verifier
 
 
 class NaiveSolver(NaiveSearch):
@@ -265,7 +265,7 @@ def test_the_trainer_takes_its_games(name, selection):
     flags = 0
     for seed in range(12):
         record = played(game, settings, LeafByLeaf(), np.random.default_rng(seed))
-        assert Verifier(game).check(record, Expected.of(settings, game), 5) is None
+        assert Verifier(game, settings).check(record, 5) is None
         flags |= int(np.bitwise_or.reduce(record.flags))
     assert bool(flags & PRUNED_TARGET) == (selection != "gumbel")
 

@@ -2,15 +2,15 @@
 
 import numpy as np
 import pytest
+from changed_settings import self_play
 
 from azselfplay.games import get_game
 from protocol.records import POLICY_TARGET, GameRecord
 from trainer.sampler import Sampler
-from trainer.verify import Expected, Verifier
+from trainer.verify import Verifier
 from trainer.window import Window
 
 CHESS = get_game("chess")
-VERIFIER = Verifier(CHESS)
 SAMPLER = Sampler(CHESS, CHESS.history)
 
 SHUFFLE = "g1f3 g8f6 f3g1 f6g8 "
@@ -54,7 +54,7 @@ def test_ends_by_hand(start: str, moves: str, reason: str, outcome: int, classes
     played = moves.split()
     cap = len(played) if reason == "ply_cap" else 512
     record = hand_made(start, played, reason, outcome, cap)
-    assert VERIFIER.check(record, Expected(start, cap, 10), 0) is None
+    assert Verifier(CHESS, self_play(position=start, max_plies=cap, simulations=10)).check(record, 0) is None
     window = Window(CHESS, 20)
     window.add(record)
     numbers = np.arange(window.positions)
@@ -64,6 +64,6 @@ def test_ends_by_hand(start: str, moves: str, reason: str, outcome: int, classes
 def test_moves_after_a_threefold_repetition_are_refused() -> None:
     """Playing on after the third occurrence is against the rules."""
     record = hand_made("", [*(SHUFFLE * 2).split(), "e2e4"], "ply_cap", 0, 9)
-    rejection = VERIFIER.check(record, Expected("", 9, 10), 0)
+    rejection = Verifier(CHESS, self_play(max_plies=9, simulations=10)).check(record, 0)
     assert rejection is not None
     assert str(rejection) == "played_on: ply 8: the game was over already (threefold_repetition)"

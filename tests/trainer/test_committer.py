@@ -6,6 +6,7 @@ from pathlib import Path
 import apsw
 import numpy as np
 import pytest
+from changed_settings import self_play
 
 from azselfplay.games import get_game
 from azselfplay.store.archive import open_archive
@@ -14,14 +15,18 @@ from azselfplay.store.sqlite import Store
 from bench.random_games import random_game
 from protocol.records import FORMAT, GameRecord, sha256, to_bytes
 from trainer.ingest import Committer, Job
-from trainer.verify import Expected
+from trainer.verify import Verifier
 
 GAME = get_game("tic_tac_toe")
 
 
+def verifier() -> Verifier:
+    return Verifier(GAME, self_play(simulations=20))
+
+
 @pytest.fixture
 def committer(tmp_path: Path) -> Committer:
-    return Committer(GAME, Expected("", 9, 20), Store(tmp_path / "games.db", GAME.name))
+    return Committer(verifier(), Store(tmp_path / "games.db", GAME.name))
 
 
 def game(seed: int) -> GameRecord:
@@ -119,7 +124,7 @@ def test_what_the_archive_does_not_take_is_sent_back_and_counts_once_later(
     store, archive = Store(tmp_path / "games.db", GAME.name), open_archive(str(tmp_path / "archive"))
     assert archive is not None
     archive.begin({"format": FORMAT, "game": GAME.name, "id": ""}, store)
-    committer = Committer(GAME, Expected("", 9, 20), store, archive=archive)
+    committer = Committer(verifier(), store, archive=archive)
     jobs = [job(game(seed)) for seed in range(6)]
     assert committer.process(jobs[:2], 0).last_seq == 2
     (tmp_path / "archive").rename(tmp_path / "away")
@@ -149,7 +154,7 @@ def test_games_that_are_too_old_are_stored_and_not_trained_on(tmp_path: Path) ->
     """Age is counted in versions behind the newest game in the store, so a restart does not change the
     decision."""
     store = Store(tmp_path / "games.db", GAME.name)
-    committer = Committer(GAME, Expected("", 9, 20), store, stale_versions=10)
+    committer = Committer(verifier(), store, stale_versions=10)
     jobs = [played_with(game(seed), version) for seed, version in enumerate((50, 40, 39, 50))]
     first = committer.process(jobs[:1], newest_version=60)
     second = committer.process(jobs[1:], newest_version=60)
@@ -157,7 +162,7 @@ def test_games_that_are_too_old_are_stored_and_not_trained_on(tmp_path: Path) ->
     assert [record.uid for record in first.games + second.games] == [jobs[at].uid for at in (0, 1, 3)]
     assert (first.old, second.old) == (0, 1)
     store.close()
-    again = Committer(GAME, Expected("", 9, 20), Store(tmp_path / "games.db", GAME.name), stale_versions=10)
+    again = Committer(verifier(), Store(tmp_path / "games.db", GAME.name), stale_versions=10)
     late = played_with(game(9), 39)
     assert again.process([late, jobs[2]], 60).old == 1
     assert again.process([played_with(game(8), 40)], 60).old == 0

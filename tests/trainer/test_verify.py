@@ -14,21 +14,18 @@ from azselfplay.games import get_game
 from bench.random_games import random_game
 from protocol.errors import Code
 from protocol.records import BadRecord, GameRecord, from_bytes, to_bytes
-from trainer.verify import Expected, Rejection, Verifier
+from trainer.verify import Rejection, Verifier
 
 SETTINGS = self_play(simulations=100)
 NEWEST = 5
 
 GAMES = {name: get_game(name) for name in ("tic_tac_toe", "connect_four", "dots_and_boxes_2x2")}
-VERIFIERS = {name: Verifier(game) for name, game in GAMES.items()}
 
 
-def expected(name: str, **settings: object) -> Expected:
-    return Expected.of(varied(SETTINGS, **settings), GAMES[name])  # type: ignore[arg-type]
-
-
-def verdict(record: GameRecord, name: str = "connect_four", **settings: object) -> Rejection | None:
-    return VERIFIERS[name].check(record, expected(name, **settings), NEWEST)
+def verdict(
+    record: GameRecord, name: str = "connect_four", run: bytes = b"", **settings: object
+) -> Rejection | None:
+    return Verifier(GAMES[name], varied(SETTINGS, **settings), run).check(record, NEWEST)
 
 
 def code_of(rejection: Rejection | None) -> Code | None:
@@ -62,10 +59,8 @@ def test_games_of_another_run_are_refused(name: str) -> None:
     clients."""
     game = random_game(GAMES[name], np.random.default_rng(4))
     here, elsewhere = b"i" * 16, b"j" * 16
-    asked = dataclasses.replace(expected(name), run=here)
-    cases = ((here, asked, 1), (b"", asked, 1), (elsewhere, asked, 0), (here, expected(name), 1))
-    for run, wanted, taken in cases:
-        rejection = VERIFIERS[name].check(dataclasses.replace(game, run=run), wanted, NEWEST)
+    for run, asked, taken in ((here, here, 1), (b"", here, 1), (elsewhere, here, 0), (here, b"", 1)):
+        rejection = verdict(dataclasses.replace(game, run=run), name, asked)
         assert (rejection is None) == taken
         assert taken or rejection.code == Code.WRONG_RUN
 
