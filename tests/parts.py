@@ -2,14 +2,13 @@
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from target import ROOT, Target
+from target import Target
 
 PATIENCE = 600.0
 """Seconds until a process is up and at work again; torch starts slowly on a busy machine."""
@@ -21,12 +20,6 @@ MODULES = {"azserver": "server.main", "azclient": "client.main", "azplay": "azse
 
 def command(name: str, *words: str) -> list[str]:
     return [sys.executable, "-m", MODULES.get(name, name), *words]
-
-
-def ended(name: str, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end."""
-    argv = command(name, *words)
-    return subprocess.run(argv, capture_output=True, text=True, cwd=ROOT, timeout=PATIENCE, check=False)
 
 
 class Parts(Target):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from free_ports import free_base_port
 from in_process import azplay_here
-from parts import command, ended
+from parts import PATIENCE, command
 from process_marks import wait_for
 from target import ROOT
 
@@ -22,7 +22,8 @@ pytestmark = pytest.mark.timeout(1200)
 
 
 def call(name: str, *words: str, code: int = 0) -> str:
-    done = ended(name, *words)
+    argv = command(name, *words)
+    done = subprocess.run(argv, capture_output=True, text=True, cwd=ROOT, timeout=PATIENCE, check=False)
     assert done.returncode == code, done.stderr
     return done.stdout + done.stderr
 

@@ -6,11 +6,9 @@ import re
 import signal
 import sqlite3
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from azrun_process import PATIENCE, Azrun
-from file_server import file_server
 from process_marks import marked
 from stranger import Ledger
 
@@ -22,13 +20,10 @@ def pids(loop: Azrun, part: str) -> set[int]:
     return {pid for pid, line in marked(loop.environment).items() if re.search(part, line)}
 
 
-def loop_in(folder: Path, *flags: str) -> Azrun:
-    return Azrun(folder, *flags, runs=folder / "runs", said=folder / "azrun.out")
-
-
 @pytest.fixture(scope="module")
 def loop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Azrun]:
-    running = loop_in(tmp_path_factory.mktemp("loop"))
+    folder = tmp_path_factory.mktemp("loop")
+    running = Azrun(folder, runs=folder / "runs", said=folder / "azrun.out")
     try:
         yield running
     finally:
@@ -98,33 +93,3 @@ def test_it_stops_cleanly_and_every_acknowledged_game_is_in_the_store(loop, ledg
     current = json.loads((loop.run / "weights" / "current.json").read_bytes())
     assert current["step"] == summary["steps"], "the network as it was at the end"
     assert set(ledger.acknowledged) <= set(stored)
-
-
-@pytest.mark.nightly
-def test_a_client_with_two_evaluators_of_its_own_plays_on_when_one_is_killed(tmp_path):
-    """It plays with two published versions, which it fetches from a web server, at a hub that evaluates
-    nothing."""
-    with file_server(tmp_path / "runs" / "test" / "weights") as web:
-        server = tmp_path / "server.toml"
-        server.write_text(f'weights_url = "{web.url}"\n')
-        flags = ("--gpus", "none", "--client-device", "cpu,cpu", "--client-workers", "2")
-        loop = loop_in(tmp_path, *flags, "--server-config", str(server))
-        try:
-            loop.wait(lambda: loop.trained("versions", {}).get("clients", 0) >= 3, "two new versions")
-            before = pids(loop, "client.evaluator")
-            os.kill(min(before), signal.SIGKILL)
-            games = loop.trained("games_by_source")["clients"]
-            loop.wait(lambda: loop.trained("games_by_source")["clients"] > games + 100, "more games")
-            loop.wait(lambda: pids(loop, "client.evaluator") - before, "a new evaluator")
-            assert loop.figures()["evaluators"] == 0
-            # Workers tell it with their PINGs, which come every few seconds.
-            loop.wait(lambda: loop.figures()["evals"] > 100, "the evaluations of the client's evaluators")
-            loop.process.send_signal(signal.SIGINT)
-            output, _ = loop.process.communicate(timeout=PATIENCE)
-        finally:
-            loop.process.kill()
-            loop.process.wait()
-    assert loop.process.returncode == 0
-    assert json.loads(output.splitlines()[-1])["games_by_source"]["workers"] == 0
-    assert {code for _, code in web.answers} == {200}
-    assert len({path for path, _ in web.answers}) >= 3, "the untrained network and two new ones"

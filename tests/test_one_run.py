@@ -1,19 +1,17 @@
-"""One live run of azserver, trainer and azclient, seen through its metrics with dashboard and rules, doctor,
-status and the pages."""
+"""One live run of azserver, trainer and azclient, seen through its metrics with dashboard and rules, and
+the pages."""
 
 import json
 import re
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from deploy_commands import by_promtool
 from free_ports import free_base_port
-from parts import PATIENCE, RUN, Parts, ended
+from parts import PATIENCE, RUN, Parts
 
-from azselfplay.host.exits import Exit
 from azselfplay.host.metrics import EVERYWHERE
 from client.metrics import METRICS as CLIENT
 from server.metrics import METRICS as SERVER
@@ -56,18 +54,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     """Yield a run that trains."""
     with Watched(tmp_path_factory.mktemp("run")) as parts:
         yield parts
-
-
-def call(name: str, *words: str) -> tuple[int, dict[str, Any], str]:
-    """Return exit status, the JSON that was printed, and errors."""
-    done = ended(name, *words)
-    return done.returncode, json.loads(done.stdout) if done.stdout.startswith("{") else {}, done.stderr
-
-
-def faults(said: dict[str, Any]) -> set[str]:
-    """Return the checks with a fault, except those that depend on the load of this machine."""
-    found = {one["check"] for one in said["findings"] if one["level"] == "fault"}
-    return found - {"memory", "disk"}
 
 
 # ---- metrics -----------------------------------------------------------------------------------
@@ -127,30 +113,7 @@ def test_promtool_finds_nothing_in_our_metrics(run: Watched) -> None:
         assert [line for line in said.splitlines() if line.startswith("az_")] == []
 
 
-# ---- doctor, status and pages ------------------------------------------------------------------
-
-
-def machine(port: int, runs: Path) -> list[str]:
-    """Return the flags of an azserver, for its doctor."""
-    flags = ("--game", "tic_tac_toe", "--net", "tiny", "--gpus", "cpu", "--workers", "0")
-    return [*flags, "--port", str(port), "--runs", str(runs), "--cpu-threads", "1"]
-
-
-def test_doctors_and_status_find_a_running_server_well(run: Watched, tmp_path: Path) -> None:
-    address, runs = f"127.0.0.1:{run.port}", run.folder / "runs"
-    spool = ["--spool", str(tmp_path / "spool"), "--json"]
-    code, said, errors = call("azclient", "doctor", address, "--run", RUN, *spool)
-    assert (faults(said), errors) == (set(), "")
-    assert code == (Exit.FOUND if said["fault"] else Exit.OK)
-    code, said, _ = call("azserver", "doctor", *machine(run.port, runs), "--json")
-    assert faults(said) == set()
-    assert any("an azserver works on it" in one["found"] for one in said["findings"])
-    code, said, _ = call("azplay", "status", RUN, "--runs", str(runs), "--json")
-    assert (said["live"], said["figures"]["game"]) == (True, "tic_tac_toe")
-    code, said, _ = call("azplay", "status", "--server", address, "--json")
-    assert said["figures"]["evaluators"] == 1
-    code, said, _ = call("azclient", "doctor", address, "--game", "chess", *spool)
-    assert (code, faults(said)) == (Exit.FOUND, {"game"})
+# ---- pages -------------------------------------------------------------------------------------
 
 
 def test_a_server_shows_its_own_run_with_its_live_figures(run: Watched) -> None:

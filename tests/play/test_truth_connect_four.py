@@ -123,16 +123,6 @@ def test_a_set_that_comes_with_the_program_is_balanced_and_a_part_solved_anew_ag
             assert tuple(action + 1 for action in keeps) == row.keeps
 
 
-@pytest.mark.nightly
-def test_the_mirror_images_of_all_later_positions_solved_anew_agree() -> None:
-    """A mirrored position takes another way through the solver."""
-    solver = Solver()
-    for row in [*labelled.read(labelled.COMMITTED), *labelled.read(labelled.FINAL)]:
-        if len(row.moves) >= 14:  # earlier ones take long to solve
-            value, keeps = solver.verdict(after(row.moves, mirrored=True))
-            assert (value, {7 - action for action in keeps}) == (row.value, {*row.keeps})
-
-
 def test_a_file_that_holds_something_else_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "wrong.jsonl"
     file.write_text('{"phase": "end"}\n')

@@ -167,21 +167,6 @@ def test_it_answers_and_forgets_as_its_slow_twin_does(positions: int, steps: lis
     asyncio.run(main())
 
 
-def test_the_newest_are_kept_however_many_came_before() -> None:
-    """A bucket holds four, so the newest four are always there; the cache never holds more than its limit."""
-    net, tree = HashEvaluator(), tree_of("tic_tac_toe", cache=10)
-    pool = SearchPool(tree.forest, net)
-    cells = "123456789"
-    all_positions = [f"{a} {b} {c}" for a in cells for b in cells for c in cells if len({a, b, c}) == 3]
-    asyncio.run(expanded(pool, tree, *all_positions[:101]))
-    hits = tree.forest.cache_hits
-    asyncio.run(expanded(pool, tree, *all_positions[97:101]))
-    assert tree.forest.cache_hits == hits + 4
-    rows = net.rows
-    asyncio.run(expanded(pool, tree, *all_positions[:85]))
-    assert net.rows - rows >= 85 - 12
-
-
 @pytest.mark.parametrize("name", ["connect_four", "chess", "go"])
 def test_a_cache_of_so_many_mebibytes_takes_that_much_memory(name: str) -> None:
     """This holds for any number of legal moves; games with few have room for more positions."""
