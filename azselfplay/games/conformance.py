@@ -295,6 +295,7 @@ def rules_see_no_symmetry(game: Game, playouts: Playouts) -> None:
                 wanted = {int(symmetry.actions[action]) for action in actions}
                 found = set(legal(game, mapped, n))
                 text = "{}, ply {}: mirrored, {} are legal and should not be, {} should and are not"
+                text += " (does the symmetry keep the start position?)" if n == 1 else ""
                 more, fewer = sorted(found - wanted), sorted(wanted - found)
                 must(not more and not fewer, text, symmetry.name, n - 1, more, fewer)
                 before, after = (features(game, line, n, 2) for line in (playout.positions, mapped))

@@ -57,7 +57,7 @@ class EndReason:
 
 @dataclass(frozen=True)
 class Symmetry:
-    """A map of the board to itself that leaves the rules unchanged.
+    """A map of the board to itself that leaves the rules and the start position unchanged.
 
     `cells[i]` is the cell that cell `i` moves to, `actions[a]` the action that `a` becomes, and `planes[p]`
     the plane that plane `p` of a position becomes (a quarter turn makes horizontal edges vertical). Codes

@@ -98,7 +98,7 @@ class RunConfig:
     net: str = ""
     """The network of a new run: a preset such as sparse, tiny, small, medium, alphazero, or sizes such as
     4x64 (blocks x channels), 6x96se (with squeeze-excitation); docs/networks.md has all. Empty: the
-    recipe's, or tiny."""
+    recipe's; without one sparse on a CPU if the game has features for it, else tiny."""
     gpus: str = ""
     """GPUs of the evaluators, as for azserver; empty: all GPUs, or the CPU if there is none. `none`: a client
     plays, with evaluators of its own."""
@@ -222,8 +222,6 @@ class Basis:
             why = "no recipe: the programs' own settings"
         else:
             why = "the programs' own settings; --recipe list shows recipes of other games"
-            if not is_sparse(server.net) and not on_gpu(self.settings) and get_game(server.game).sparse:
-                why += "; it has features for --net sparse, the faster network on a CPU"
         cores = usable_cores()
         machine = f"{cores} core{'' if cores == 1 else 's'}"
         if on_gpu(self.settings):
@@ -244,12 +242,14 @@ def basis_of(settings: RunConfig) -> Basis:
     has_weights = "weights" in flattened(server)
     # A file that starts from the weights of another run replaces the default recipe.
     recipe = named if settings.recipe or has_weights else _default_recipe(settings)
-    net = settings.net or str(server.get("net", "")) or (recipe.net if recipe else NET)
+    default = recipe.net if recipe else _default_net(settings, has_weights)
+    net = settings.net or str(server.get("net", "")) or default
     # A run of a named recipe is named after it, so that `--recipe NAME` alone continues the run.
     settings = replace(settings, net=net, run=settings.run or (named.name if named else ""))
     if _exists(settings):  # asked again, because only now the name of the run is known
         return _of_run(settings)
-    settings = replace(settings, client_workers=_client_workers(settings, {}, is_alone=recipe is not None))
+    is_alone = recipe is not None or is_sparse(net)
+    settings = replace(settings, client_workers=_client_workers(settings, {}, is_alone=is_alone))
     basis = _of_recipe(settings, recipe) if recipe else _without_recipe(settings)
     # The trainer goes on with the weights with which azserver begins.
     return replace(basis, trainer={**basis.trainer, "weights": "server"}) if has_weights else basis
@@ -278,6 +278,15 @@ def _default_recipe(settings: RunConfig) -> recipes.Recipe | None:
     """Return the best recipe that is known for the game on this kind of machine."""
     name = recipes.default_for(settings.game, has_gpu=on_gpu(settings))
     return recipes.load(name) if name else None
+
+
+def _default_net(settings: RunConfig, has_weights: bool) -> str:
+    """Return the network of a run without a recipe: on a CPU, where the game has features, the one for CPUs.
+    Weights, and `--recipe none`, are given by people who know what they want."""
+    if settings.recipe or has_weights or on_gpu(settings):
+        return NET
+    with as_fatal(ValueError, Exit.CONFIG, "--game: "):
+        return "sparse" if get_game(settings.game).sparse else NET
 
 
 def _played_by_client(settings: RunConfig) -> RunConfig:
@@ -330,7 +339,8 @@ def falling(trainer: Mapping[str, Any], minutes: float) -> dict[str, Any]:
 
 def _client_workers(settings: RunConfig, server: Mapping[str, Any], *, is_alone: bool) -> int:
     """Return the number of azclient's processes. `server`: azserver's settings of lowest priority.
-    `is_alone`: whether azserver's workers alone use the machine best, as in the measurements of recipes."""
+    `is_alone`: whether azserver's workers alone use the machine best, as in the measurements of recipes, and
+    where they evaluate positions themselves."""
     if settings.client_workers is not None:
         return settings.client_workers
     workers = settings.workers

@@ -53,7 +53,7 @@ def main() -> int:
         game = get_game(config.game)
     except ValueError as error:
         raise Fatal(str(error), Exit.CONFIG) from error
-    print(f"{game.name} is compiled, which takes a minute or two", file=sys.stderr, flush=True)
+    print(f"{game.name} is compiled, which takes up to two minutes", file=sys.stderr, flush=True)
     try:
         playouts = tuple(random_games(game, config.games))
     # Any exception that the game raises is the result to show.

@@ -76,9 +76,8 @@ def test_a_game_has_at_most_one_default_for_each_machine() -> None:
         ),
         (
             {"game": "chess960"},
-            "chess960 on 2 cores: tiny network, puct, 32 simulations (the programs' own settings; "
-            "--recipe list shows recipes of other games; it has features for --net sparse, the faster "
-            "network on a CPU)",
+            "chess960 on 2 cores: sparse network, puct, 32 simulations (the programs' own settings; "
+            "--recipe list shows recipes of other games)",
         ),
     ],
 )
