@@ -50,7 +50,7 @@ class LeafBatch(NamedTuple):
 
     @classmethod
     def of(cls, features: npt.NDArray[np.uint64], actions: npt.NDArray[np.uint16]) -> LeafBatch:
-        """Return one position as a batch: its packed planes [words], and its legal actions."""
+        """Return one position as a batch: its packed features [words], and its legal actions."""
         return cls(features[np.newaxis], np.array([len(actions)], np.uint16), actions)
 
     def split(self, rows: int) -> tuple[LeafBatch, LeafBatch]:

@@ -64,14 +64,14 @@ class ClientSession:
         self._rng = rng
         self._wait = HELLO_FIRST
         self._hello_at = now
-        self._received_at = now
+        self._last_received = now
         self._ping_at = math.inf
 
     def on_message(self, message: Message, now: float) -> list[Instruction]:
         """Handle any message from the server; each one shows that the server is alive."""
         if self._is_over:
             return []
-        self._received_at = now
+        self._last_received = now
         known = None if self.welcome is None else self.welcome.session
         if isinstance(message, Welcome):
             if known == message.session:
@@ -107,7 +107,7 @@ class ClientSession:
             self._schedule_hello(now)
             return [self._hello]
         if now >= self._lost_at(self.welcome):
-            return self._lose(f"nothing heard from the server for {now - self._received_at:.1f} s", now)
+            return self._lose(f"nothing heard from the server for {now - self._last_received:.1f} s", now)
         self._ping_at = now + _heartbeat(self.welcome)
         return [Ping()]
 
@@ -126,7 +126,7 @@ class ClientSession:
         return [Bye()] if joined else []
 
     def _lost_at(self, welcome: Welcome) -> float:
-        return self._received_at + max(welcome.lease, 2 * SHORTEST_HEARTBEAT)
+        return self._last_received + max(welcome.lease, 2 * SHORTEST_HEARTBEAT)
 
     def _schedule_hello(self, now: float) -> None:
         """Use decorrelated jitter, so that clients that lost a server together do not all rejoin at once."""
@@ -156,7 +156,7 @@ class Session:
     """Where answers go: the number that the server's door gave the connection."""
     hello: Hello
     joined_at: float
-    received_at: float
+    last_received: float
     owner: str = ""
     """Name of the key that the peer has proved; "" where no key is needed."""
     ended: str = ""
@@ -230,7 +230,7 @@ class SessionTable:
             self._end(leaving, f"there are {self._limit} sessions, and its key has most of them")
         # A number that nobody can guess, and that no earlier server has used.
         number = self._rng.getrandbits(62)
-        session = Session(number, peer, hello, joined_at=now, received_at=now, owner=owner)
+        session = Session(number, peer, hello, joined_at=now, last_received=now, owner=owner)
         # Count the session only once it is welcome: it may be refused for lack of credits.
         answer = self._welcome(session, now)
         if isinstance(answer, Welcome):
@@ -245,7 +245,7 @@ class SessionTable:
         with `hello_first`."""
         session = self._sessions.get(peer)
         if session is not None:
-            session.received_at = now
+            session.last_received = now
             self._sessions.move_to_end(peer)
         return session
 
@@ -261,10 +261,10 @@ class SessionTable:
         while self._sessions:
             # Sessions are ordered by when they were last heard, so the first that is in time ends the search.
             oldest = next(iter(self._sessions.values()))
-            if now < oldest.received_at + self._lease:
+            if now < oldest.last_received + self._lease:
                 break
             oldest.is_silent = True
-            self._end(oldest, f"nothing heard from it for {now - oldest.received_at:.0f} s")
+            self._end(oldest, f"nothing heard from it for {now - oldest.last_received:.0f} s")
         ended, self._ended = self._ended, []
         return ended
 

@@ -91,12 +91,13 @@ class Verifier:
             what = f"it was played for run {record.run.hex()}, this is {self._run.hex()}"
             return Rejection(Code.WRONG_RUN, what)
         settings = self._settings
-        for name, found, wanted in (
-            ("start", record.start, record.start if self._may_begin(record) else settings.start.position),
-            ("max_plies", record.max_plies, settings.max_plies),
-            ("simulations", record.simulations, settings.search.simulations),
+        cap, simulations = settings.max_plies, settings.search.simulations
+        for name, found, wanted, fits in (
+            ("start", record.start, settings.start.position, self._may_begin(record)),
+            ("max_plies", record.max_plies, cap, record.max_plies == cap),
+            ("simulations", record.simulations, simulations, record.simulations == simulations),
         ):
-            if found != wanted:
+            if not fits:
                 return Rejection(
                     Code.WRONG_SETTINGS, f"{name} is {found!r}, games of this run have {wanted!r}"
                 )

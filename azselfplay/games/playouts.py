@@ -30,10 +30,10 @@ class Nonconforming(AssertionError):
     """A game breaks a promise; the text says where, and what was found."""
 
 
-def must(is_so: bool | np.bool_, said: str, *values: object) -> None:
-    """Raise Nonconforming with `said`, in which {} stands for each of `values`, unless `is_so`."""
+def must(is_so: bool | np.bool_, text: str, *values: object) -> None:
+    """Raise Nonconforming with `text`, in which {} stands for each of `values`, unless `is_so`."""
     if not is_so:
-        raise Nonconforming(said.format(*values))
+        raise Nonconforming(text.format(*values))
 
 
 # ---- Random games --------------------------------------------------------------------------------

@@ -170,10 +170,8 @@ class Launcher:
     def report(self) -> int:
         """Print the summary for scripts, and, on the standard error, what was finished and what to do now.
         Returns the exit status."""
-        why, status = self._failures.of_training(time.monotonic(), self._step(), self._first_step) or (
-            "",
-            Exit.OK,
-        )
+        failure = self._failures.of_training(time.monotonic(), self._step(), self._first_step)
+        why, status = failure or ("", Exit.OK)
         try:
             print(json.dumps(self.summary()), flush=True)
         except BrokenPipeError:

@@ -83,13 +83,9 @@ def main() -> int:
             simulations=config.simulations,
         )
 
-        began = time.perf_counter()
-
         async def serve(stop: Stop) -> None:
-            nonlocal began
             if not await analyst.prepare(config.simulations, stop):
                 return
-            began = time.perf_counter()
             # These positions have been read already, so the sender expects answers.
             stop.waits_for = "positions in flight"
             try:
@@ -99,7 +95,7 @@ def main() -> int:
                 raise Fatal(f"cannot write the answers: {aio.first_cause(errors)}", Exit.DISK) from errors
 
         aio.run(serve)
-        seconds = time.perf_counter() - began
+        seconds = time.perf_counter() - analyst.prepared_at
         evaluator = net.evaluator
         _say(
             f"{service.answers} positions and {service.errors} errors in {seconds:.1f} s: "

@@ -284,6 +284,8 @@ class Analyst:
         self.tables = tables
         # `simulations` and `max_plies` come from the request.
         self.settings = changed(settings, {"history": history})
+        self.prepared_at = time.perf_counter()
+        """When `prepare` returned; before, when this object was made."""
 
     def warm_up(self) -> None:
         """Compile the rules that `answer` calls. The first time takes up to a minute, so a server calls this
@@ -304,6 +306,7 @@ class Analyst:
                 warm(self.game.name, self.settings.search.selection)
 
         await unless_stopped(in_thread(work), stop)
+        self.prepared_at = time.perf_counter()
         return not stop.finishing.is_set()
 
     async def answer(self, request: AnalysisRequest) -> Answer:

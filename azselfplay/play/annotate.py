@@ -113,7 +113,7 @@ def main() -> int:
             raise Fatal(str(error), Exit.BAD_DATA) from error
         if annotator.is_interrupted:
             return int(Exit.INTERRUPTED)
-        seconds = time.perf_counter() - annotator.began
+        seconds = time.perf_counter() - analyst.prepared_at
         if config.out is not None:
             write_result(config.out, "".join(texts).encode())
     _say(
@@ -132,8 +132,6 @@ class Annotator:
     def __init__(self, analyst: Analyst, name: str, config: AnnotateConfig, in_flight: int) -> None:
         self.games = self.positions = self.bad = 0
         """Numbers of games, positions and games that cannot be read, so far."""
-        self.began = time.perf_counter()
-        """When the first game was begun; the search is compiled by then."""
         self.is_interrupted = False
         """Whether the stop came before the first game."""
         self._analyst, self._name = analyst, name
@@ -158,9 +156,7 @@ class Annotator:
                     _say(f"{self._file} game {found.number}: {found.reason}")
                     continue
                 # Prepare only when a game was read: a file that cannot be read is reported at once.
-                if not is_prepared:
-                    is_prepared = await self._analyst.prepare(self._simulations, stop)
-                    self.began = time.perf_counter()
+                is_prepared = is_prepared or await self._analyst.prepare(self._simulations, stop)
                 if not is_prepared:
                     self.is_interrupted = True
                     break

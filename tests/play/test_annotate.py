@@ -4,7 +4,7 @@ import io
 import itertools
 import sys
 from pathlib import Path
-from unittest.mock import AsyncMock, Mock
+from unittest.mock import Mock
 
 import chess.pgn
 import cshogi
@@ -83,9 +83,10 @@ def test_a_game_that_goes_on_after_draws_that_nobody_claimed_is_annotated(
 def test_sgfmill_reads_annotated_games(tmp_path: Path, monkeypatch, capfd) -> None:
     """And the time in which the search is compiled does not count."""
     clock = itertools.count()
-    prepare = AsyncMock(side_effect=lambda *_: [next(clock) for _ in range(60)])
-    monkeypatch.setattr("azselfplay.play.analysis.Analyst.prepare", prepare)
-    monkeypatch.setattr("azselfplay.play.annotate.time", Mock(perf_counter=clock.__next__))
+    warm_up = Mock(side_effect=lambda: [next(clock) for _ in range(60)])
+    monkeypatch.setattr("azselfplay.play.analysis.Analyst.warm_up", warm_up)
+    for module in ("analysis", "annotate"):
+        monkeypatch.setattr(f"azselfplay.play.{module}.time", Mock(perf_counter=clock.__next__))
     text = "(;SZ[5]PB[one]KM[6.5]RU[Japanese]RE[W+R];B[cc];W[bb];B[])"
     code, annotation = annotated(tmp_path, monkeypatch, "go_5x5", "a.sgf", text)
     assert code == Exit.OK

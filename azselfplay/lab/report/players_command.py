@@ -59,18 +59,18 @@ def main() -> int:
     if config.quarantine or config.release:
         from azselfplay.store.players import set_quarantine
 
-        for player, is_held in ((config.quarantine, True), (config.release, False)):
+        for player, is_quarantined in ((config.quarantine, True), (config.release, False)):
             if not player:
                 continue
             with closing(open_games(config.run, config.runs)) as games:
                 # The store is closed again before it is written to.
                 known = games.games_of(player, games.span()[1])
             # Quarantine for an unknown name is a mistake; releasing an unknown name does no harm.
-            if is_held and not known:
+            if is_quarantined and not known:
                 what = f"no game in {games.path} is by {player!r}"
                 raise Fatal(f"{what}: `azplay players {config.run}` lists the players", Exit.BAD_DATA)
-            changed = set_quarantine(games.path, player, quarantined=is_held)
-            what = "in quarantine" if is_held else "released"
+            changed = set_quarantine(games.path, player, quarantined=is_quarantined)
+            what = "in quarantine" if is_quarantined else "released"
             print(f"{player}: {what}{'' if changed else ' already'}, {len(known)} games")
         return int(Exit.OK)
     with closing(open_games(config.run, config.runs)) as games:
@@ -88,10 +88,10 @@ def main() -> int:
                 "stored them",
                 Exit.BAD_DATA,
             )
-        held = games.quarantined()
-        print(as_json(book, held) if config.json else table(book, rate, held))
+        quarantined = games.quarantined()
+        print(as_json(book, quarantined) if config.json else table(book, rate, quarantined))
         # A player in quarantine needs no further alarm.
-        found = [player for player in suspects(book) if player not in held]
+        found = [player for player in suspects(book) if player not in quarantined]
         return int(Exit.FOUND if found else Exit.OK)
 
 
@@ -120,8 +120,8 @@ def suspects(book: PlayerBook) -> dict[str, list[str]]:
     return found
 
 
-def table(book: PlayerBook, rate: Mapping[str, float], held: Collection[str]) -> str:
-    """Return a table of all players, those with most games first. `held`: players in quarantine."""
+def table(book: PlayerBook, rate: Mapping[str, float], quarantined: Collection[str]) -> str:
+    """Return a table of all players, those with most games first. `quarantined`: players in quarantine."""
     wrong = suspects(book)
     rows = [[*HEADING, "remarks"]]
     for player, count in book.players.items():
@@ -129,12 +129,12 @@ def table(book: PlayerBook, rate: Mapping[str, float], held: Collection[str]) ->
         for figure, one in book.compared(player).items():
             value = f"{100 * one.mean:.1f}%" if figure == "resignations" else f"{one.mean:.2f}"
             cells += ["-" if math.isnan(one.mean) else value, "-" if math.isnan(one.z) else f"{one.z:+.1f}"]
-        remarks = [*(["in quarantine"] if player in held else []), *wrong.get(player, [])]
+        remarks = [*(["in quarantine"] if player in quarantined else []), *wrong.get(player, [])]
         rows.append([*cells, "; ".join(remarks)])
     return aligned(rows)
 
 
-def as_json(book: PlayerBook, held: Collection[str]) -> str:
+def as_json(book: PlayerBook, quarantined: Collection[str]) -> str:
     """Return `{"players": {NAME: {...}}}`. Numbers that are not finite are null."""
     wrong = suspects(book)
     players = {
@@ -145,7 +145,7 @@ def as_json(book: PlayerBook, held: Collection[str]) -> str:
                 for name, one in book.compared(player).items()
             },
             "remarks": wrong.get(player, []),
-            "in_quarantine": player in held,
+            "in_quarantine": player in quarantined,
         }
         for player, count in book.players.items()
     }

@@ -429,7 +429,7 @@ def _turned(request: web.Request) -> bool:
 
 
 @routes.get("/api/play/{token}/at/{ply}")
-async def analyse_position(request: web.Request) -> web.Response:
+async def board_after(request: web.Request) -> web.Response:
     """Answer with the board after this many moves of the game."""
     return as_json(_person_game(request).board_at(_ply(request), turned=_turned(request)))
 
